@@ -1,0 +1,1 @@
+"""hubaudit tells what quantization and fine-tuning changed in a model."""

@@ -1,0 +1,1 @@
+"""The estimators: numpy and scipy only, one statistic a file."""
