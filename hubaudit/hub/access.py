@@ -49,9 +49,7 @@ def hub_errors(repo_id: str, *, kind: Literal["model", "dataset"] = "model") -> 
         ) from exc
     except OSError as exc:
         if exc.errno == NO_SPACE:
-            raise OutOfDiskError(
-                f"{repo_id}: the disk is full; free space or set HF_HOME to another disk"
-            ) from exc
+            raise OutOfDiskError(f"{repo_id}: the disk is full; free space or set HF_HOME to another disk") from exc
         raise AccessError(
             f"{repo_id}: the {kind} could not be read ({_first_line(exc)}); check the network and the id"
         ) from exc

@@ -25,9 +25,7 @@ FOLDER_PATTERNS = [
     "tokenizer.model",
     "*.txt",
 ]
-_HUB_ID = re.compile(
-    r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?(?::(?P<file>[\w.+/ -]+))?", re.ASCII
-)
+_HUB_ID = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?(?::(?P<file>[\w.+/ -]+))?", re.ASCII)
 
 
 def resolve_base(spec: str) -> ModelSource:
@@ -54,9 +52,7 @@ def resolve_base(spec: str) -> ModelSource:
         return _folder(spec, path)
     match = _match(spec)
     if match["file"]:
-        raise InputError(
-            f"{spec}: the base must be a whole repo, but got a file of it; drop the part after ':'"
-        )
+        raise InputError(f"{spec}: the base must be a whole repo, but got a file of it; drop the part after ':'")
     return _download(spec, match)
 
 
@@ -79,9 +75,7 @@ def resolve_variant(spec: str, base: ModelSource) -> ModelSource:
     if kind in MADE_ON_THE_SPOT and not Path(spec).exists():
         if not option:
             raise InputError(f"{spec}: expected an option after '{kind}:', as in bnb:nf4 or rtn:4@g128")
-        return ModelSource(
-            spec, "bnb" if kind == "bnb" else "rtn", base.path, option, base.repo_id, base.revision
-        )
+        return ModelSource(spec, "bnb" if kind == "bnb" else "rtn", base.path, option, base.repo_id, base.revision)
     path = _local(spec)
     if path is None:
         return _download(spec, _match(spec))
@@ -106,9 +100,7 @@ def _folder(spec: str, path: Path) -> ModelSource:
     if not path.is_dir():
         raise ModelFileError(f"{spec}: expected a folder with config.json and safetensors, but got a file")
     if not (path / "config.json").is_file():
-        raise ModelFileError(
-            f"{spec}: the folder has no config.json; pass the folder that save_pretrained wrote"
-        )
+        raise ModelFileError(f"{spec}: the folder has no config.json; pass the folder that save_pretrained wrote")
     return ModelSource(spec, "dense", path)
 
 
@@ -143,9 +135,7 @@ def _download(spec: str, match: re.Match[str]) -> ModelSource:
         folder = snapshot_download(repo_id, revision=sha, allow_patterns=FOLDER_PATTERNS)
     source = _folder(spec, Path(folder))
     # Offline, the snapshot's own folder is named after the commit.
-    return ModelSource(
-        spec, "dense", source.path, None, repo_id, sha if names is not None else source.path.name
-    )
+    return ModelSource(spec, "dense", source.path, None, repo_id, sha if names is not None else source.path.name)
 
 
 def _names(info: ModelInfo) -> list[str]:

@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from hubaudit.stats.contrast_moments import influence_rows, noise_matrix, noise_trace, unbiased_moment
 from hubaudit.stats.paired_contrast import PairedContrast
@@ -57,6 +57,16 @@ def cosine_test(contrast: PairedContrast, *, level: float = 0.95, power: float =
     return sampling.test(level=level, power=power)
 
 
+def pearson_quantile(p: float, skew: float) -> float:
+    """Quantile of the standardised Pearson III law (a shifted, scaled gamma)."""
+    if abs(skew) < 1e-4:
+        return float(special.ndtri(p))
+    shape = 4.0 / skew**2
+    if skew > 0.0:
+        return float((special.gammaincinv(shape, p) - shape) / math.sqrt(shape))
+    return -float((special.gammainccinv(shape, p) - shape) / math.sqrt(shape))
+
+
 class _Sampling:
     def __init__(self, contrast: PairedContrast) -> None:
         in_a = contrast.in_a
@@ -85,6 +95,7 @@ class _Sampling:
         self.second = np.stack([noise_matrix(length_kernel, in_a), -(noise_matrix(half_difference, in_a) - proj)])
         f, e = self.first, self.second
         self.df = in_a.size - 2
+        self.factor = float(stats.t.ppf(0.975, self.df) / stats.norm.ppf(0.975))
         self.l2 = f @ f.T
         self.l3 = np.einsum("ia,ja,ka->ijk", f, f, f)
         self.lel = np.einsum("ia,kab,jb->ikj", f, e, f, optimize=True)
@@ -112,8 +123,7 @@ class _Sampling:
 
     def quantile(self, p: float, c: float, kernel_c: float | None = None) -> float:
         sd, skew = self.sd_skew(c, kernel_c)
-        factor = stats.t.ppf(0.975, self.df) / stats.norm.ppf(0.975)
-        return float(sd * stats.pearson3.ppf(p, skew) * factor)
+        return sd * pearson_quantile(p, skew) * self.factor
 
     def test(self, *, level: float, power: float) -> CosineTest:
         if self.zero:
@@ -136,7 +146,7 @@ class _Sampling:
         low = end(1.0 - tail)
         high = end(tail)
         sd, skew = self.sd_skew(1.0)
-        factor = stats.t.ppf(0.975, self.df) / stats.norm.ppf(0.975)
+        factor = self.factor
         p = min(1.0, 2.0 * float(stats.pearson3.cdf(stat(1.0) / (sd * factor), skew)))
         critical = self.quantile(tail, 1.0)
 

@@ -27,9 +27,7 @@ Row = Mapping[str, Any]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def question_item(
-    item_id: str, context: str, options: list[str], gold: int, *, subject: str | None = None
-) -> Item:
+def question_item(item_id: str, context: str, options: list[str], gold: int, *, subject: str | None = None) -> Item:
     """Options that share one context and follow it after a space."""
     return Item(
         item_id=item_id,
@@ -73,23 +71,19 @@ def labelled_options(options: Any, answer: Any) -> tuple[list[str], int]:
     elif str(answer) in texts:
         gold = texts.index(str(answer))
     else:
-        raise ValueError(
-            f"the answer must be one of the labels {labels}, an index or an option, but got {answer!r}"
-        )
+        raise ValueError(f"the answer must be one of the labels {labels}, an index or an option, but got {answer!r}")
     if not 0 <= gold < len(texts):
         raise ValueError(f"the answer's index must be below {len(texts)}, but got {gold}")
     return texts, gold
 
 
 def arc_item(item_id: str, row: Row) -> Item:
-    """`allenai/ai2_arc`: options' texts after `Question: ...\\nAnswer:`."""
+    """`allenai/ai2_arc`: options' texts after the question and `Answer:`."""
     options, gold = labelled_options(row["choices"], row["answerKey"])
     return question_item(item_id, f"Question: {row['question']}\nAnswer:", options, gold)
 
 
-def _lettered(
-    item_id: str, question: str, options: list[str], gold: int, before: str, subject: str | None
-) -> Item:
+def _lettered(item_id: str, question: str, options: list[str], gold: int, before: str, subject: str | None) -> Item:
     lines = "".join(f"\n{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False))
     context = f"{before}{question.strip()}{lines}\nAnswer:"
     return question_item(item_id, context, list(LETTERS[: len(options)]), gold, subject=subject)
@@ -98,9 +92,7 @@ def _lettered(
 def mmlu_item(item_id: str, row: Row) -> Item:
     """`cais/mmlu`, 0-shot: the options stand in the question, their letters are scored."""
     subject = str(row["subject"])
-    before = (
-        f"The following are multiple choice questions (with answers) about {subject.replace('_', ' ')}.\n\n"
-    )
+    before = f"The following are multiple choice questions (with answers) about {subject.replace('_', ' ')}.\n\n"
     options, gold = labelled_options(row["choices"], row["answer"])
     return _lettered(item_id, row["question"], options, gold, before, subject)
 
@@ -153,7 +145,5 @@ def triviaqa_item(item_id: str, row: Row) -> Item:
 
 def squad_item(item_id: str, row: Row) -> Item:
     """`rajpurkar/squad`: the first annotated span, after lm-eval's SQuAD prompt."""
-    prompt = (
-        f"Title: {row['title']}\n\nBackground: {row['context']}\n\nQuestion: {row['question']}\n\nAnswer:"
-    )
+    prompt = f"Title: {row['title']}\n\nBackground: {row['context']}\n\nQuestion: {row['question']}\n\nAnswer:"
     return answer_item(item_id, prompt, f" {row['answers']['text'][0]}")

@@ -33,14 +33,10 @@ _HUB_TASKS = {
     "arc": _HubTask("allenai/ai2_arc", "ARC-Challenge", "test", "acc_norm", formats.arc_item),
     "mmlu": _HubTask("cais/mmlu", "all", "test", "acc", formats.mmlu_item),
     "hellaswag": _HubTask("Rowan/hellaswag", None, "validation", "acc_norm", formats.hellaswag_item),
-    "winogrande": _HubTask(
-        "allenai/winogrande", "winogrande_xl", "validation", "acc", formats.winogrande_item
-    ),
+    "winogrande": _HubTask("allenai/winogrande", "winogrande_xl", "validation", "acc", formats.winogrande_item),
     "csqa": _HubTask("tau/commonsense_qa", None, "validation", "acc", formats.csqa_item),
     "sst2": _HubTask("stanfordnlp/sst2", None, "validation", "acc", formats.sst2_item),
-    "triviaqa": _HubTask(
-        "mandarjoshi/trivia_qa", "rc.nocontext", "validation", "exact_match", formats.triviaqa_item
-    ),
+    "triviaqa": _HubTask("mandarjoshi/trivia_qa", "rc.nocontext", "validation", "exact_match", formats.triviaqa_item),
     "squad": _HubTask("rajpurkar/squad", None, "validation", "exact_match", formats.squad_item),
     "gsm8k": _HubTask("openai/gsm8k", "main", "test", "exact_match", formats.gsm8k_item),
 }
@@ -68,9 +64,7 @@ def load_task(name: str, *, limit: int | None, seed: int) -> Task:
         items = [task.item(f"{name}-{index}", row) for index, row in enumerate(rows)]
         kind = "answer" if task.headline_metric == "exact_match" else "multiple_choice"
         source = f"{task.dataset}@{revision} {task.config or ''} {task.split}".replace("  ", " ")
-        return Task(
-            name, kind, source, task.headline_metric, sample_items(items, limit, seed=seed), kind != "answer"
-        )
+        return Task(name, kind, source, task.headline_metric, sample_items(items, limit, seed=seed), kind != "answer")
     if name == "builtin":
         return _file_task(name, BUILTIN_FOLDER / "multiple_choice.jsonl", limit, seed, "hubaudit builtin")
     if name == "builtin-answers":
@@ -121,9 +115,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = json.loads(line)
         except ValueError as exc:
-            raise InputError(
-                f"{path}, line {number}: expected a JSON object, but got {line[:60]!r} ({exc})"
-            ) from exc
+            raise InputError(f"{path}, line {number}: expected a JSON object, but got {line[:60]!r} ({exc})") from exc
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number}: expected a JSON object, but got {type(row).__name__}")
         found = True

@@ -79,9 +79,7 @@ def tokenize_task(task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length:
     for item in task.items:
         options = []
         for context, continuation, shown in zip(item.contexts, item.continuations, item.options, strict=True):
-            context_ids, target_ids = _encode_pair(
-                tokenizer, context, continuation, joined=task.joined_tokens
-            )
+            context_ids, target_ids = _encode_pair(tokenizer, context, continuation, joined=task.joined_tokens)
             if not target_ids:
                 raise InputError(
                     f"{task.source}, item {item.item_id}: the option {shown!r} has no tokens of its own; "
