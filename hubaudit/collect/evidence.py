@@ -1,0 +1,205 @@
+"""Evidence on disk: content-addressed, written atomically, resumable, read shard by shard."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from hubaudit.collect.plan import Plan
+from hubaudit.errors import InputError, OutOfDiskError
+from hubaudit.stats.head import Head
+
+__all__ = ["Evidence", "EvidenceStore", "ModelFacts", "write_atomically"]
+
+# Raise it whenever the meaning of a stored tensor changes; older evidence is then collected again.
+EVIDENCE_VERSION = 1
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that it is either whole or absent.
+
+    Raises:
+        OutOfDiskError: If the disk is full.
+        InputError: If the folder cannot be written to.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as exc:
+        temporary.unlink(missing_ok=True)
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise OutOfDiskError(
+                f"{path.parent}: no space left for {len(content)} bytes; free space or choose another "
+                "folder with --cache-dir and --out"
+            ) from exc
+        raise InputError(f"{path.parent}: cannot be written to ({exc.strerror}); choose another folder") from exc
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFacts:
+    """What the report says about a loaded model, kept beside its evidence."""
+
+    content_id: str
+    format: str
+    engine: str
+    dtype: str
+    n_parameters: int
+    n_layers: int
+    quantized_fraction: float
+    bits_per_weight: float
+    size_bytes: int
+    weight_error: float | None
+    head_tied: bool
+    head_quantized: bool
+    head_scale: float
+    head_softcap: float | None
+    check_max_difference: float
+    check_tolerance: float
+    notes: tuple[str, ...]
+
+
+class EvidenceStore:
+    """A folder of evidence, one entry for each (model, plan, way of computing)."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use a folder, which need not exist yet."""
+        self.folder = folder
+
+    def open(self, plan: Plan, key: dict[str, Any]) -> Evidence:
+        """The entry of one model for one plan, empty when it was never collected.
+
+        Args:
+            plan: What is run.
+            key: Everything else that can change a figure: content, format, dtype, threads, versions.
+        """
+        text = json.dumps({"version": EVIDENCE_VERSION, "plan": plan.digest, **key}, sort_keys=True)
+        name = hashlib.sha256(text.encode()).hexdigest()[:32]
+        return Evidence(self.folder / name, self.folder / "heads", plan)
+
+
+class Evidence:
+    """What one model left for one plan."""
+
+    def __init__(self, folder: Path, heads: Path, plan: Plan) -> None:
+        """Address an entry; nothing is read or written yet."""
+        self.folder = folder
+        self.plan = plan
+        self._heads = heads
+
+    def has_shard(self, shard: int) -> bool:
+        """Whether a shard is stored and readable."""
+        try:
+            with safe_open(self._shard_path(shard), framework="pt"):
+                return True
+        except (OSError, SafetensorError):
+            return False
+
+    def write_shard(self, shard: int, tensors: dict[str, torch.Tensor]) -> None:
+        """Store a shard: features, log_likelihood, predicted_ids, hidden."""
+        contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        write_atomically(self._shard_path(shard), save(contiguous))
+
+    def finish(self, facts: ModelFacts, head: Head) -> None:
+        """Store the head and mark the entry complete."""
+        tensors = {"weight": head.weight.detach().cpu().contiguous()}
+        if head.bias is not None:
+            tensors["bias"] = head.bias.detach().cpu().contiguous()
+        content = save(tensors)
+        digest = hashlib.sha256(content).hexdigest()[:32]
+        if not self._head_path(digest).exists():
+            write_atomically(self._head_path(digest), content)
+        manifest = {"facts": dataclasses.asdict(facts), "head": digest, "shards": len(self.plan.shards)}
+        write_atomically(self.folder / "manifest.json", json.dumps(manifest, indent=1).encode())
+
+    @property
+    def complete(self) -> bool:
+        """Whether every shard, the head and the manifest are there."""
+        try:
+            manifest = self._manifest()
+        except (OSError, ValueError):
+            return False
+        return self._head_path(manifest["head"]).exists() and all(
+            self.has_shard(shard) for shard in range(len(self.plan.shards))
+        )
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What the report says about the model."""
+        values = self._manifest()["facts"]
+        return ModelFacts(**{**values, "notes": tuple(values["notes"])})
+
+    @property
+    def head_digest(self) -> str:
+        """Hash of the head's weights: equal for two models with the same head."""
+        return str(self._manifest()["head"])
+
+    def head(self) -> Head:
+        """The model's head, memory-mapped."""
+        facts = self.facts
+        with safe_open(self._head_path(self.head_digest), framework="pt") as stream:
+            weight = stream.get_tensor("weight")
+            bias = stream.get_tensor("bias") if "bias" in stream.keys() else None  # noqa: SIM118 (not a dict)
+        return Head(
+            weight=weight,
+            bias=bias,
+            scale=facts.head_scale,
+            softcap=facts.head_softcap,
+            tied=facts.head_tied,
+            quantized=facts.head_quantized,
+        )
+
+    def features(self, shard: int) -> torch.Tensor:
+        """(rows, d) head inputs at the gold tokens of one shard, in the model's dtype."""
+        return self._tensor(shard, "features")
+
+    def predicted_ids(self, shard: int) -> npt.NDArray[np.int64]:
+        """(rows,) most probable token at each gold position of one shard."""
+        return np.asarray(self._tensor(shard, "predicted_ids").numpy())
+
+    def log_likelihoods(self, shard: int) -> npt.NDArray[np.float64]:
+        """(options,) log-likelihood of each option of one shard, nats."""
+        return np.asarray(self._tensor(shard, "log_likelihood").numpy())
+
+    def hidden(self) -> npt.NDArray[np.float32]:
+        """(prompts, layers, width) hidden states of the contrast prompts' last tokens, in prompt order."""
+        parts: list[npt.NDArray[np.float32]] = []
+        order: list[int] = []
+        for shard in range(len(self.plan.shards)):
+            prompts = [s.prompt for s in self.plan.shard_sequences(shard) if s.prompt is not None]
+            if prompts:
+                order += prompts
+                parts.append(self._tensor(shard, "hidden").float().numpy())
+        if not parts:
+            return np.zeros((0, len(self.plan.layers), 0), dtype=np.float32)
+        return np.asarray(np.concatenate(parts)[np.argsort(order)])
+
+    def _tensor(self, shard: int, name: str) -> torch.Tensor:
+        with safe_open(self._shard_path(shard), framework="pt") as stream:
+            tensor: torch.Tensor = stream.get_tensor(name)
+        return tensor
+
+    def _manifest(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text())
+        return content
+
+    def _shard_path(self, shard: int) -> Path:
+        return self.folder / f"{shard:05d}.safetensors"
+
+    def _head_path(self, digest: str) -> Path:
+        return self._heads / f"{digest}.safetensors"

@@ -1,0 +1,48 @@
+"""The same model in another dtype, one module at a time: no second copy in memory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from hubaudit.load import LoadedModel
+
+__all__ = ["computed_in"]
+
+
+@contextlib.contextmanager
+def computed_in(model: LoadedModel, dtype: torch.dtype) -> Iterator[None]:
+    """Run the model's floating-point modules in another dtype while the context is open.
+
+    Each module's own parameters are cast just before it runs and put back after, so that memory grows by
+    the largest module only. Meant for the compute floor of a dense base.
+
+    Args:
+        model: A model whose parameters are floating point.
+        dtype: The dtype to compute in.
+    """
+    kept: dict[int, list[tuple[torch.nn.Parameter, torch.Tensor]]] = {}
+
+    def before(module: torch.nn.Module, _: Any) -> None:
+        own = [
+            parameter
+            for parameter in module.parameters(recurse=False)
+            if parameter.is_floating_point() and parameter.dtype != dtype
+        ]
+        kept[id(module)] = [(parameter, parameter.data) for parameter in own]
+        for parameter in own:
+            parameter.data = parameter.data.to(dtype)
+
+    def after(module: torch.nn.Module, _: Any, __: Any) -> None:
+        for parameter, data in kept.pop(id(module), []):
+            parameter.data = data
+
+    with contextlib.ExitStack() as hooks:
+        for module in model.model.modules():
+            if next(module.parameters(recurse=False), None) is not None:
+                hooks.callback(module.register_forward_pre_hook(before, prepend=True).remove)
+                hooks.callback(module.register_forward_hook(after, always_call=True).remove)
+        yield

@@ -1,0 +1,112 @@
+"""Run a plan through a model and store what it leaves, continuing where an earlier run stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+
+from hubaudit.collect.evidence import Evidence, ModelFacts
+from hubaudit.collect.forward import forward_batch
+from hubaudit.collect.plan import PlannedSequence
+from hubaudit.collect.score import gold_rows, score_options
+from hubaudit.errors import VariantError
+from hubaudit.load import LoadedModel
+from hubaudit.load.memory import memory_guard
+
+__all__ = ["collect", "model_facts"]
+
+
+def collect(
+    model: LoadedModel,
+    evidence: Evidence,
+    facts: ModelFacts,
+    *,
+    advance: Callable[[int], None] = lambda _: None,
+) -> float:
+    """Fill an evidence entry.
+
+    Args:
+        model: The model.
+        evidence: Where to store; shards that are there already are not run again.
+        facts: What the report says about the model.
+        advance: Called with the number of tokens after every batch.
+
+    Returns:
+        Seconds spent in forward passes and scoring.
+
+    Raises:
+        VariantError: If a token id lies outside the model's vocabulary, or a feature is not finite.
+        OutOfMemoryError: If a batch does not fit.
+        OutOfDiskError: If the evidence does not fit on the disk.
+    """
+    plan = evidence.plan
+    started = time.perf_counter()
+    rows = model.head.weight.shape[0]
+    if plan.max_token_id >= rows:
+        raise VariantError(
+            f"{model.source.spec}: the head has {rows} tokens, but the base's prompts use token id "
+            f"{plan.max_token_id}; the vocabularies do not match"
+        )
+    with memory_guard(f"a batch of {model.source.spec}"):
+        for shard in range(len(plan.shards)):
+            if evidence.has_shard(shard):
+                advance(sum(len(sequence.input_ids) for sequence in plan.shard_sequences(shard)))
+                continue
+            evidence.write_shard(shard, _run_shard(model, evidence, shard, advance))
+    evidence.finish(facts, model.head)
+    return time.perf_counter() - started
+
+
+def _run_shard(
+    model: LoadedModel, evidence: Evidence, shard: int, advance: Callable[[int], None]
+) -> dict[str, torch.Tensor]:
+    plan = evidence.plan
+    features, hidden = [], []
+    for batch in _batches(evidence, shard):
+        output = forward_batch(model, batch, plan.layers)
+        features.append(output.features)
+        if output.hidden.shape[0]:
+            hidden.append(output.hidden)
+        advance(sum(len(sequence.input_ids) for sequence in batch))
+    sequences = plan.shard_sequences(shard)
+    scored = torch.cat(features)
+    scores = score_options(scored, sequences, model.head)
+    return {
+        "features": scored[torch.from_numpy(gold_rows(sequences))],
+        "log_likelihood": torch.from_numpy(scores.log_likelihood),
+        "predicted_ids": torch.from_numpy(scores.predicted_ids),
+        "hidden": torch.cat(hidden) if hidden else torch.zeros((0, len(plan.layers), 0)),
+    }
+
+
+def _batches(evidence: Evidence, shard: int) -> Iterator[tuple[PlannedSequence, ...]]:
+    first, last = evidence.plan.shards[shard]
+    for start, stop in evidence.plan.batches[first:last]:
+        yield evidence.plan.sequences[start:stop]
+
+
+def model_facts(model: LoadedModel, content_id: str) -> ModelFacts:
+    """What the report says about a loaded model."""
+    # A parameter that several modules share is one parameter.
+    n_parameters = sum(parameter.numel() for parameter in model.model.parameters())
+    return ModelFacts(
+        content_id=content_id,
+        format=model.format,
+        engine=model.engine,
+        dtype=model.dtype,
+        n_parameters=n_parameters,
+        n_layers=len(model.layers),
+        quantized_fraction=model.quantized_fraction,
+        bits_per_weight=model.bits_per_weight,
+        size_bytes=model.size_bytes,
+        weight_error=model.weight_error,
+        head_tied=model.head.tied,
+        head_quantized=model.head.quantized,
+        head_scale=model.head.scale,
+        head_softcap=model.head.softcap,
+        check_max_difference=model.head_check.max_abs_difference,
+        check_tolerance=model.head_check.tolerance,
+        notes=tuple(model.notes),
+    )
