@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -57,17 +57,11 @@ class Plan:
 
     tasks: tuple[TokenizedTask, ...]
     sequences: tuple[PlannedSequence, ...]
-    batches: tuple[tuple[int, int], ...]
-    """First and one past the last sequence of each batch."""
+    shards: tuple[tuple[tuple[int, int], ...], ...]
+    """The units that are written and resumed, each a run of batches: first and one past the last sequence."""
     layers: tuple[int, ...]
     """Decoder blocks whose output is read at the last token of contrast prompts."""
     n_prompts: int
-
-    @property
-    def shards(self) -> tuple[tuple[int, int], ...]:
-        """First and one past the last batch of each shard: the unit that is written and resumed."""
-        n = len(self.batches)
-        return tuple((start, min(start + BATCHES_PER_SHARD, n)) for start in range(0, n, BATCHES_PER_SHARD))
 
     @property
     def n_tokens(self) -> int:
@@ -75,17 +69,32 @@ class Plan:
         return sum(len(sequence.input_ids) for sequence in self.sequences)
 
     @cached_property
+    def token_ids(self) -> frozenset[int]:
+        """The token ids that are fed or predicted."""
+        fed = {token for sequence in self.sequences for token in sequence.input_ids}
+        scored = (option for sequence in self.sequences for option in sequence.scored)
+        return frozenset(fed | {token for option in scored for token in option.target_ids})
+
+    @property
     def max_token_id(self) -> int:
-        """The largest token id that is fed or predicted."""
-        return max(
-            max((*sequence.input_ids, *(token for scored in sequence.scored for token in scored.target_ids)))
-            for sequence in self.sequences
-        )
+        """The largest of them."""
+        return max(self.token_ids)
 
     def shard_sequences(self, shard: int) -> tuple[PlannedSequence, ...]:
         """The sequences of one shard in running order."""
-        first, last = self.shards[shard]
-        return self.sequences[self.batches[first][0] : self.batches[last - 1][1]]
+        return self.sequences[self.shards[shard][0][0] : self.shards[shard][-1][1]]
+
+    def shard_batches(self, shard: int) -> Iterator[tuple[PlannedSequence, ...]]:
+        """The batches of one shard in running order."""
+        for start, stop in self.shards[shard]:
+            yield self.sequences[start:stop]
+
+    def one_by_one(self) -> Plan:
+        """The same sequences and shards, every sequence in a batch of its own."""
+        single = tuple(
+            tuple((index, index + 1) for start, stop in shard for index in range(start, stop)) for shard in self.shards
+        )
+        return dataclasses.replace(self, shards=single)
 
     def shard_rows(self, shard: int) -> PlanRows:
         """Task, item and label of every feature row of one shard."""
@@ -107,7 +116,7 @@ class Plan:
                 [sequence.input_ids, [dataclasses.astuple(scored) for scored in sequence.scored], sequence.prompt]
                 for sequence in self.sequences
             ],
-            "batches": self.batches,
+            "shards": self.shards,
             "layers": self.layers,
         }
         return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
@@ -119,7 +128,6 @@ def build_plan(
     *,
     batch_tokens: int,
     layers: Iterable[int],
-    one_by_one: bool = False,
 ) -> Plan:
     """Merge equal inputs, sort by length and cut into batches.
 
@@ -128,7 +136,6 @@ def build_plan(
         prompts: Token ids of the contrast prompts, class A first.
         batch_tokens: Tokens of a batch, padding included; a longer sequence gets a batch of its own.
         layers: Decoder blocks to read at the prompts' last tokens.
-        one_by_one: Every sequence in a batch of its own, for the compute floor.
 
     Returns:
         The plan; the longest sequences come first, so that a lack of memory shows at once.
@@ -148,8 +155,8 @@ def build_plan(
     start = 0
     while start < len(sequences):
         length = len(sequences[start].input_ids)
-        count = 1 if one_by_one else max(1, batch_tokens // length)
-        stop = min(start + count, len(sequences))
+        stop = min(start + max(1, batch_tokens // length), len(sequences))
         batches.append((start, stop))
         start = stop
-    return Plan(tuple(tasks), tuple(sequences), tuple(batches), tuple(layers), len(prompts))
+    shards = (tuple(batches[at : at + BATCHES_PER_SHARD]) for at in range(0, len(batches), BATCHES_PER_SHARD))
+    return Plan(tuple(tasks), tuple(sequences), tuple(shards), tuple(layers), len(prompts))

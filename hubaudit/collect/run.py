@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 
 from hubaudit.collect.evidence import Evidence, ModelFacts
 from hubaudit.collect.forward import forward_batch
-from hubaudit.collect.plan import PlannedSequence
+from hubaudit.collect.plan import Plan
 from hubaudit.collect.score import gold_rows, score_options
 from hubaudit.errors import VariantError
 from hubaudit.load import LoadedModel
@@ -54,17 +54,14 @@ def collect(
             if evidence.has_shard(shard):
                 advance(sum(len(sequence.input_ids) for sequence in plan.shard_sequences(shard)))
                 continue
-            evidence.write_shard(shard, _run_shard(model, evidence, shard, advance))
+            evidence.write_shard(shard, _run_shard(model, plan, shard, advance))
     evidence.finish(facts, model.head)
     return time.perf_counter() - started
 
 
-def _run_shard(
-    model: LoadedModel, evidence: Evidence, shard: int, advance: Callable[[int], None]
-) -> dict[str, torch.Tensor]:
-    plan = evidence.plan
+def _run_shard(model: LoadedModel, plan: Plan, shard: int, advance: Callable[[int], None]) -> dict[str, torch.Tensor]:
     features, hidden = [], []
-    for batch in _batches(evidence, shard):
+    for batch in plan.shard_batches(shard):
         output = forward_batch(model, batch, plan.layers)
         features.append(output.features)
         if output.hidden.shape[0]:
@@ -79,12 +76,6 @@ def _run_shard(
         "predicted_ids": torch.from_numpy(scores.predicted_ids),
         "hidden": torch.cat(hidden) if hidden else torch.zeros((0, len(plan.layers), 0)),
     }
-
-
-def _batches(evidence: Evidence, shard: int) -> Iterator[tuple[PlannedSequence, ...]]:
-    first, last = evidence.plan.shards[shard]
-    for start, stop in evidence.plan.batches[first:last]:
-        yield evidence.plan.sequences[start:stop]
 
 
 def model_facts(model: LoadedModel, content_id: str) -> ModelFacts:

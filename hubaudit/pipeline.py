@@ -1,0 +1,422 @@
+"""The steps of an audit in order: the only file that knows them all."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import hubaudit
+from hubaudit.collect import Evidence, EvidenceStore, Plan, build_plan, collect
+from hubaudit.collect.precision import computed_in
+from hubaudit.collect.run import model_facts
+from hubaudit.compare import Answers, changed_items, compare_answers, compare_features, read_answers
+from hubaudit.contrasts import Probe, base_probe, compare_directions, compare_monitor, read_probe
+from hubaudit.diagnose import diagnose
+from hubaudit.environment import compute_key, environment
+from hubaudit.errors import AccessError, HubAuditError, InputError
+from hubaudit.floor import floor_figures, floor_plans
+from hubaudit.hub import resolve_base, resolve_variant
+from hubaudit.load import BaseContext, LoadedModel, ModelSource, content_id, load_model
+from hubaudit.load.placement import resolve_device, resolve_dtype
+from hubaudit.rank import rank_variants
+from hubaudit.report.schema import (
+    BaseReport,
+    ComputeFloor,
+    ContrastReport,
+    Failure,
+    Finding,
+    HeadReport,
+    ModelReport,
+    Report,
+    TaskReport,
+    VariantReport,
+)
+from hubaudit.stats.k_feat import k_feat
+from hubaudit.tasks import (
+    ContrastSet,
+    Task,
+    load_contrast,
+    load_task,
+    tokenize_contrast,
+    tokenize_task,
+)
+from hubaudit.tasks.vocabulary import check_same_tokens, load_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from hubaudit.audit import AuditSettings
+    from hubaudit.progress import Progress
+
+__all__ = ["Pipeline"]
+
+DEFAULT_THETA0_DEGREES = 5.0
+N_LAYERS_READ = 6
+BUILTIN_TASKS = ("builtin", "builtin-answers")
+
+
+class Pipeline:
+    """One audit from settings to report."""
+
+    def __init__(self, settings: AuditSettings, progress: Progress) -> None:
+        """Prepare; nothing is read yet."""
+        self.settings = settings
+        self.progress = progress
+        self.device = resolve_device(settings.device)
+        self.findings: list[Finding] = []
+        self.seconds: dict[str, float] = {}
+        self.interrupted = False
+        cache = settings.cache_dir or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hubaudit"
+        folder = cache if settings.resume else cache / f"run-{os.getpid()}-{time.time_ns()}"
+        self.store = EvidenceStore(folder / "evidence")
+
+    def run(self) -> Report:
+        """Audit the base and every variant.
+
+        A variant's failure is written into the report and the others go on. When the user interrupts, what
+        is finished stays, `interrupted` is set and the rest is marked.
+        """
+        settings = self.settings
+        base_source = resolve_base(settings.base)
+        context = BaseContext.from_folder(base_source.path)
+        tokenizer = load_tokenizer(base_source.path)
+        with self._timed("tasks"):
+            tasks, contrast = self._read_tasks()
+            plan = self._plan(tasks, contrast, tokenizer, context)
+        base_id = content_id(base_source)
+        base = self._open(plan, base_source, base_id, base_id)
+        floors = self._base(base, base_source, base_id, context)
+        base_hidden = base.hidden()
+        labels = np.asarray([1] * len(contrast.prompts_a) + [0] * len(contrast.prompts_b)) if contrast else None
+        probe = self._probe(base_hidden, labels, plan, base.facts.n_layers) if labels is not None else None
+        floor = floor_figures(floors, labels, settings.weights, settings.seed, self._other_dtype(base.facts.dtype))
+        with self._timed("k_feat"):
+            diameter = k_feat(base.head())
+        job = _Job(plan, context, tokenizer, base_source, base_id, base, read_answers(base), base_hidden, labels, probe)
+        variants = [self._variant(spec, job, floor, diameter) for spec in settings.variants]
+        diagnose(variants, floor)
+        return self._report(job, tasks, contrast, floor, variants)
+
+    # ---- inputs -------------------------------------------------------------------------------------------
+
+    def _read_tasks(self) -> tuple[list[Task], ContrastSet | None]:
+        settings = self.settings
+        names: list[str] = []
+        for name in settings.tasks:
+            names += BUILTIN_TASKS if name == "builtin" else (name,)
+        tasks: list[Task] = []
+        for name in names:
+            try:
+                tasks.append(load_task(name, limit=settings.limit, seed=settings.seed))
+            except AccessError as exc:
+                self._replaced(name, str(exc))
+                known = {task.name for task in tasks} | set(names)
+                tasks += [
+                    load_task(builtin, limit=settings.limit, seed=settings.seed)
+                    for builtin in BUILTIN_TASKS
+                    if builtin not in known
+                ]
+        repeated = sorted({task.name for task in tasks if [t.name for t in tasks].count(task.name) > 1})
+        if repeated:
+            raise InputError(f"two tasks are both named {repeated[0]!r}; rename one of the files")
+        if settings.contrast is None:
+            return tasks, None
+        try:
+            return tasks, load_contrast(settings.contrast, limit=settings.limit, seed=settings.seed)
+        except AccessError as exc:
+            self._replaced(settings.contrast, str(exc))
+            return tasks, load_contrast("builtin", limit=settings.limit, seed=settings.seed)
+
+    def _replaced(self, name: str, why: str) -> None:
+        text = f"{name} was replaced by the built-in set: {why}"
+        self.findings.append(Finding(id="dataset_replaced", severity="warning", text=text))
+        self.progress.say(text)
+
+    def _plan(
+        self,
+        tasks: list[Task],
+        contrast: ContrastSet | None,
+        tokenizer: PreTrainedTokenizerBase,
+        context: BaseContext,
+    ) -> Plan:
+        config = context.config.get_text_config()
+        max_length = int(getattr(config, "max_position_embeddings", None) or 2**20)
+        tokenized = [tokenize_task(task, tokenizer, max_length=max_length) for task in tasks]
+        prompts = tokenize_contrast(contrast, tokenizer, max_length=max_length) if contrast else ()
+        if contrast and not tokenizer.chat_template:
+            text = "the base has no chat template; the contrast prompts were used as they are"
+            self.findings.append(Finding(id="no_chat_template", severity="notice", text=text))
+        layers = self._layers(int(config.num_hidden_layers)) if contrast else ()
+        return build_plan(tokenized, prompts, batch_tokens=self.settings.batch_tokens, layers=layers)
+
+    def _layers(self, n_layers: int) -> tuple[int, ...]:
+        if self.settings.layers is None:
+            spread = np.linspace(0.25, 0.9, N_LAYERS_READ) * (n_layers - 1)
+            return tuple(sorted({round(layer) for layer in spread.tolist()}))
+        outside = [layer for layer in self.settings.layers if not 0 <= layer < n_layers]
+        if outside:
+            raise InputError(f"--layers: expected layers from 0 to {n_layers - 1}, but got {outside[0]}")
+        return tuple(sorted(set(self.settings.layers)))
+
+    def _probe(self, hidden: Any, labels: Any, plan: Plan, n_layers: int) -> Probe:
+        if self.settings.probe is not None:
+            probe = read_probe(self.settings.probe, width=hidden.shape[2], n_layers=n_layers, n_prompts=hidden.shape[0])
+            if probe.layer not in plan.layers:
+                raise InputError(
+                    f"{self.settings.probe}: the probe reads layer {probe.layer}; add it with --layers {probe.layer}"
+                )
+            return probe
+        middle = plan.layers[len(plan.layers) // 2]
+        return base_probe(hidden, labels, plan.layers, middle)
+
+    # ---- models -------------------------------------------------------------------------------------------
+
+    def _open(self, plan: Plan, source: ModelSource, content: str, base_content: str, **more: str) -> Evidence:
+        dtype = resolve_dtype(self.settings.dtype, self.device)
+        key = {"content": content, "base": base_content, "dtype": str(dtype), **compute_key(self.device), **more}
+        return self.store.open(plan, key)
+
+    def _other_dtype(self, dtype: str) -> str:
+        return "bfloat16" if dtype == "float32" else "float32"
+
+    def _base(self, evidence: Evidence, source: ModelSource, content: str, context: BaseContext) -> dict[str, Evidence]:
+        """Collect the base, and a sample of it again in other ways of computing."""
+        plans = floor_plans(evidence.plan, self.settings.batch_tokens)
+        floors = {name: self._open(plan, source, content, content, way=name) for name, plan in plans.items()}
+        if all(entry.complete for entry in (evidence, *floors.values())):
+            self.progress.say(f"{source.spec}: evidence of an earlier run is used")
+            return floors
+        import torch
+
+        model = self._load(source, context)
+        try:
+            facts = model_facts(model, content)
+            self._collect(model, evidence, content, "base")
+            with self._step("compute floor", sum(plan.n_tokens for plan in plans.values())), self._timed("floor"):
+                for name, entry in floors.items():
+                    if name == "dtype":
+                        other = getattr(torch, self._other_dtype(model.dtype))
+                        with computed_in(model, other):
+                            collect(model, entry, facts, advance=self.progress.advance)
+                    else:
+                        collect(model, entry, facts, advance=self.progress.advance)
+        finally:
+            model.close()
+        return floors
+
+    def _load(self, source: ModelSource, context: BaseContext) -> LoadedModel:
+        with self._step(f"loading {source.spec}", 0), self._timed(f"load {source.spec}"):
+            return load_model(source, base=context, dtype=self.settings.dtype, device=self.settings.device)
+
+    def _collect(self, model: LoadedModel, evidence: Evidence, content: str, label: str) -> None:
+        with self._step(f"running {label}", evidence.plan.n_tokens), self._timed(f"run {label}"):
+            collect(model, evidence, model_facts(model, content), advance=self.progress.advance)
+
+    def _variant(self, spec: str, job: _Job, floor: ComputeFloor, diameter: float) -> VariantReport:
+        if self.interrupted:
+            return VariantReport(spec=spec, status="interrupted", error=_interrupted())
+        try:
+            return self._audit_variant(spec, job, floor, diameter)
+        except HubAuditError as exc:
+            self.progress.say(f"{spec}: {exc}")
+            failure = Failure(type=type(exc).__name__, message=str(exc), exit_code=exc.exit_code)
+            return VariantReport(spec=spec, status="failed", error=failure)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            return VariantReport(spec=spec, status="interrupted", error=_interrupted())
+
+    def _audit_variant(self, spec: str, job: _Job, floor: ComputeFloor, diameter: float) -> VariantReport:
+        settings = self.settings
+        source = resolve_variant(spec, job.base_source)
+        notes = check_same_tokens(source.path, job.tokenizer, job.plan) if source.kind in ("dense", "gguf") else []
+        content = content_id(source)
+        evidence = self._open(job.plan, source, content, job.base_id)
+        if evidence.complete:
+            self.progress.say(f"{spec}: evidence of an earlier run is used")
+        else:
+            model = self._load(source, job.context)
+            try:
+                self._collect(model, evidence, content, spec)
+            finally:
+                model.close()
+        started = time.perf_counter()
+        answers = read_answers(evidence)
+        agreement = compare_answers(job.answers, answers, job.plan, seed=settings.seed)
+        features = compare_features(job.base, evidence, weights=settings.weights, k_feat=diameter)
+        report = VariantReport(
+            spec=spec,
+            status="done",
+            model=ModelReport.model_validate(_model_report(source, evidence)),
+            correctness_agreement={
+                task.name: agreement[task.name][task.headline_metric]
+                for task in job.plan.tasks
+                if task.name in agreement
+            },
+            agreement_by_metric=agreement,
+            prism_bound={task: bound for task, (bound, _) in features.items()},
+            divergence={task: block for task, (_, block) in features.items()},
+            changed_items=changed_items(job.answers, answers, job.plan, decode=job.tokenizer.decode),
+        )
+        assert report.model is not None
+        report.model.notes += notes
+        self._contrast(report, job, evidence, floor)
+        report.seconds = {"statistics": time.perf_counter() - started}
+        return report
+
+    def _contrast(self, report: VariantReport, job: _Job, evidence: Evidence, floor: ComputeFloor) -> None:
+        if job.labels is None or job.probe is None:
+            return
+        hidden = evidence.hidden()
+        if hidden.shape != job.base_hidden.shape:
+            return
+        theta0 = {
+            layer: max(DEFAULT_THETA0_DEGREES, floor.direction_degrees.get(layer) or 0.0) for layer in job.plan.layers
+        }
+        report.direction_floor = compare_directions(
+            job.base_hidden, hidden, job.labels, job.plan.layers, theta0_degrees=theta0, seed=self.settings.seed
+        )
+        report.translation_attenuation, report.monitor = compare_monitor(
+            job.probe, job.base_hidden, hidden, job.labels, job.plan.layers, seed=self.settings.seed
+        )
+
+    # ---- report -------------------------------------------------------------------------------------------
+
+    def _report(
+        self,
+        job: _Job,
+        tasks: list[Task],
+        contrast: ContrastSet | None,
+        floor: ComputeFloor,
+        variants: list[VariantReport],
+    ) -> Report:
+        settings = self.settings
+        now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        return Report(
+            created=now.isoformat(),
+            hubaudit_version=hubaudit.__version__,
+            environment=environment(self.device),
+            seed=settings.seed,
+            settings={
+                "limit": settings.limit,
+                "batch_tokens": settings.batch_tokens,
+                "weights": settings.weights,
+                "dtype": settings.dtype,
+                "alignment": "identity",
+            },
+            base=BaseReport.model_validate(_model_report(job.base_source, job.base)),
+            tasks=[
+                TaskReport(
+                    name=task.name,
+                    kind=task.kind,
+                    source=task.source,
+                    headline_metric=task.headline_metric,
+                    n_items=len(task.items),
+                    n_tokens=task.n_gold_tokens,
+                    item_ids=[item.item_id for item in task.items],
+                    base_accuracy=_accuracies(answers),
+                )
+                for task, answers in zip(job.plan.tasks, job.answers, strict=True)
+            ],
+            contrast=ContrastReport(
+                name=contrast.name,
+                source=contrast.source,
+                n_a=len(contrast.prompts_a),
+                n_b=len(contrast.prompts_b),
+                layers=list(job.plan.layers),
+                monitor_layer=job.probe.layer,
+            )
+            if contrast and job.probe
+            else None,
+            compute_floor=floor,
+            variants=variants,
+            ranking=rank_variants(variants, [task.name for task in tasks]),
+            findings=self.findings,
+            seconds=self.seconds,
+        )
+
+    @contextmanager
+    def _step(self, label: str, total: int) -> Iterator[None]:
+        self.progress.begin(label, total)
+        try:
+            yield
+        finally:
+            self.progress.end()
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    """What every variant is compared with."""
+
+    plan: Plan
+    context: BaseContext
+    tokenizer: PreTrainedTokenizerBase
+    base_source: ModelSource
+    base_id: str
+    base: Evidence
+    answers: list[Answers]
+    base_hidden: Any
+    labels: Any
+    probe: Probe | None
+
+
+def _interrupted() -> Failure:
+    message = "interrupted before it was finished; run the same command again to go on from here"
+    return Failure(type="KeyboardInterrupt", message=message, exit_code=130)
+
+
+def _accuracies(answers: Answers) -> dict[str, float]:
+    return {
+        metric: sum(a == b for a, b in zip(given, answers.references[metric], strict=True)) / len(given)
+        for metric, given in answers.by_metric.items()
+    }
+
+
+def _model_report(source: ModelSource, evidence: Evidence) -> dict[str, Any]:
+    facts, head = evidence.facts, evidence.head()
+    return {
+        "spec": source.spec,
+        "repo_id": source.repo_id,
+        "revision": source.revision,
+        "head": HeadReport(
+            vocabulary=head.n_rows,
+            width=head.width,
+            bias=head.bias is not None,
+            scale=facts.head_scale,
+            softcap=facts.head_softcap,
+            tied=facts.head_tied,
+            quantized=facts.head_quantized,
+            check_max_difference=facts.check_max_difference,
+            check_tolerance=facts.check_tolerance,
+        ),
+        **{
+            key: getattr(facts, key)
+            for key in (
+                "content_id",
+                "format",
+                "engine",
+                "dtype",
+                "n_parameters",
+                "quantized_fraction",
+                "bits_per_weight",
+                "size_bytes",
+                "weight_error",
+            )
+        },
+        "notes": list(facts.notes),
+    }
