@@ -6,6 +6,7 @@ Heavy libraries are imported inside the functions, so that `import hubaudit` is 
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +17,7 @@ from hubaudit.progress import Progress, Silent
 if TYPE_CHECKING:
     from hubaudit.report.schema import Report
 
-__all__ = ["DEFAULT_CONTRAST", "DEFAULT_TASKS", "AuditSettings", "audit"]
+__all__ = ["DEFAULT_CONTRAST", "DEFAULT_TASKS", "AuditSettings", "audit", "default_cache_dir"]
 
 DEFAULT_TASKS = ("arc", "mmlu", "gsm8k")
 DEFAULT_CONTRAST = "advbench-alpaca"
@@ -70,6 +71,11 @@ class AuditSettings:
             repeated = sorted({value for value in values if values.count(value) > 1})
             if repeated:
                 raise InputError(f"the {what} {repeated[0]!r} is given twice; name it once")
+
+
+def default_cache_dir() -> Path:
+    """Where evidence is kept unless the user says otherwise: `$XDG_CACHE_HOME/hubaudit` or `~/.cache/hubaudit`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hubaudit"
 
 
 def audit(

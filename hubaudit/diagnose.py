@@ -188,7 +188,7 @@ def _directions(variant: VariantReport) -> list[Finding]:
         and block.own_null_mean - block.base_null_mean < -max(NOISIER_BY, block.resolution or 0.0)
     ]
     if noisier:
-        text = f"at layer {noisier[0]} the variant's direction is the noisier estimate (its own null lies below the base's)"
+        text = f"at layer {noisier[0]} the variant only estimates the direction with more noise: its null lies lower"
         found.append(finding("direction_noisier", "info", text, layer=noisier[0]))
     return found
 

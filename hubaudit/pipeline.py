@@ -8,12 +8,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import hubaudit
+from hubaudit.audit import default_cache_dir
 from hubaudit.collect import Evidence, EvidenceStore, Plan, build_plan, collect
 from hubaudit.collect.precision import computed_in
 from hubaudit.collect.run import model_facts
@@ -74,7 +74,7 @@ class Pipeline:
         self.findings: list[Finding] = []
         self.seconds: dict[str, float] = {}
         self.interrupted = False
-        cache = settings.cache_dir or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hubaudit"
+        cache = settings.cache_dir or default_cache_dir()
         folder = cache if settings.resume else cache / f"run-{os.getpid()}-{time.time_ns()}"
         self.store = EvidenceStore(folder / "evidence")
 

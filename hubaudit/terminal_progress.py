@@ -1,0 +1,70 @@
+"""Progress bars with the time left, on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from hubaudit.progress import Progress as Listener
+from hubaudit.progress import Silent
+
+__all__ = ["TerminalProgress", "listener"]
+
+
+class TerminalProgress:
+    """Shows the current step; finished steps scroll away so that a log of a pipe stays short."""
+
+    def __init__(self, bars: Progress) -> None:
+        """Draw into an opened set of bars."""
+        self._bars = bars
+        self._task: TaskID | None = None
+
+    def begin(self, label: str, total: int) -> None:
+        """Show a new bar; without a total it only moves."""
+        self._task = self._bars.add_task(label, total=total or None)
+        if not self._bars.console.is_terminal:
+            self._bars.console.print(label, highlight=False, markup=False)
+
+    def advance(self, amount: int) -> None:
+        """Move the bar."""
+        if self._task is not None:
+            self._bars.advance(self._task, amount)
+
+    def end(self) -> None:
+        """Take the bar away."""
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+            self._task = None
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def listener(*, quiet: bool) -> Iterator[Listener]:
+    """A listener for one run, closed after it."""
+    if quiet:
+        yield Silent()
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        yield TerminalProgress(bars)
