@@ -1,0 +1,39 @@
+"""What each figure means, read from the schema, so that a description is written once."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+__all__ = ["describe", "descriptions"]
+
+
+@cache
+def descriptions(cls: type[Any]) -> dict[str, str]:
+    """The description of every field of one of the report's classes.
+
+    Args:
+        cls: A pydantic model or a result dataclass of `hubaudit.stats`.
+
+    Returns:
+        Field name to its one-sentence description; fields without one are left out.
+    """
+    schema = TypeAdapter(cls).json_schema(mode="serialization")
+    if "properties" not in schema:  # a class that holds itself is given by reference
+        schema = schema["$defs"][cls.__name__]
+    return {
+        name: str(field["description"])
+        for name, field in schema["properties"].items()
+        if "description" in field
+    }
+
+
+def describe(cls: type[Any], key: str) -> str:
+    """The description of one field, e.g. `describe(PrismBound, "gamma")`.
+
+    Raises:
+        KeyError: If the field does not exist or has no description.
+    """
+    return descriptions(cls)[key]

@@ -1,0 +1,107 @@
+"""A report as Markdown: the page `report.md`, and the section of a model card."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from hubaudit.errors import InputError
+from hubaudit.report.figures import COLUMNS, Cell
+from hubaudit.report.overview import overview
+from hubaudit.report.plots import drawn
+from hubaudit.report.schema import Finding, Report
+from hubaudit.report.text import markdown, markdown_code, number, size
+from hubaudit.resources import bundled
+
+__all__ = ["BEGIN_MARKER", "END_MARKER", "card_section", "to_markdown"]
+
+BEGIN_MARKER = "<!-- hubaudit:begin -->"
+END_MARKER = "<!-- hubaudit:end -->"
+
+_FINDINGS_SHOWN = ("warning", "notice")
+
+
+def to_markdown(
+    report: Report,
+    *,
+    specs: Collection[str] | None = None,
+    plot_folder: str | None = None,
+    heading: str = "#",
+) -> str:
+    """A report, or the part of it on some variants, as Markdown (GFM).
+
+    Args:
+        report: The report.
+        specs: References of the variants to show, as in the report; all by default.
+        plot_folder: Folder of the PNG plots relative to the page; without it no plot is shown.
+        heading: The heading's signs, `#` for a page of its own.
+
+    Returns:
+        Text ending in one newline. Everything from outside is escaped: it can neither break the table nor
+        start markup, nor hold a marker of the card.
+
+    Raises:
+        InputError: If `specs` names no variant of the report.
+    """
+    view = overview(report)
+    chosen = [entry for entry in view.views if specs is None or entry.report.spec in specs]
+    if specs is not None and not chosen:
+        known = ", ".join(variant.spec for variant in report.variants) or "none"
+        raise InputError(f"none of {sorted(specs)} is a variant of this report; it holds: {known}")
+    indices = {entry.index for entry in chosen}
+    rows = [row for row in view.rows if row.view.index in indices and row.view.level != "failed"]
+    text = _environment().get_template("section.md.jinja").render(
+        report=report,
+        overview=view,
+        views=chosen,
+        rows=rows,
+        columns=COLUMNS,
+        show_task=len(view.tasks) > 1,
+        findings=_findings(report, [(entry.label, entry.findings) for entry in chosen if entry.level != "failed"]),
+        plots=drawn(report) if plot_folder is not None else [],
+        plot_folder=plot_folder,
+        heading=heading,
+    )
+    return text.strip() + "\n"
+
+
+def card_section(report: Report, *, specs: Collection[str] | None = None, plot_folder: str | None = None) -> str:
+    """The section of a model card, between its two markers, ending in a newline.
+
+    Args:
+        report: The report.
+        specs: References of the variants that the card's repo holds; all by default.
+        plot_folder: Folder of the PNG plots in the repo.
+
+    Raises:
+        InputError: If `specs` names no variant of the report.
+    """
+    text = to_markdown(report, specs=specs, plot_folder=plot_folder, heading="##")
+    return f"{BEGIN_MARKER}\n{text}{END_MARKER}\n"
+
+
+def _findings(report: Report, variants: list[tuple[str, list[Finding]]]) -> list[tuple[str, Finding]]:
+    """Findings to show, gravest first; those of the whole audit have an empty name."""
+    listed = [("", found) for found in report.findings]
+    listed += [(label, found) for label, findings in variants for found in findings]
+    shown = [entry for entry in listed if entry[1].severity in _FINDINGS_SHOWN]
+    return sorted(shown, key=lambda entry: _FINDINGS_SHOWN.index(entry[1].severity))
+
+
+def _cell(cell: Cell) -> str:
+    """A table cell: the figure, its mark below the compute floor, its detail."""
+    text = markdown(cell.text) + (" †" if cell.below_floor else "")
+    return f"{text} ({markdown(cell.detail)})" if cell.detail else text
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(bundled("model_cards")),
+        undefined=StrictUndefined,
+        # Markdown has an escape of its own: every value passes through one of the filters below.
+        autoescape=False,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(md=markdown, code=markdown_code, cell=_cell, number=number, size=size)
+    return environment

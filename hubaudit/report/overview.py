@@ -1,0 +1,228 @@
+"""The answer first: which variants stay close to the base, which do not, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hubaudit.report.figures import Cell, cells
+from hubaudit.report.schema import Finding, Report, VariantReport
+from hubaudit.report.text import clean, percent, plural, short_labels, size
+
+__all__ = ["LEVELS", "Level", "Overview", "Row", "VariantView", "overview"]
+
+Level = Literal["close", "some", "changed", "incomplete", "failed"]
+
+LEVELS: dict[Level, tuple[str, str, str]] = {
+    "close": ("✓", "Close to the base", "no warning, and no notice of a changed behaviour"),
+    "some": ("~", "Some change", "a notice says what moved; read it before use"),
+    "changed": ("!", "Check before use", "a warning says what broke, or may have"),
+    "incomplete": ("…", "Incomplete", "not all figures were measured"),
+    "failed": ("×", "Not audited", "no figures"),  # noqa: RUF001 - a sign, not the letter
+}
+"""Sign, name and meaning of each verdict, best first. The sign carries it where there is no colour."""
+
+_SEVERITIES = ("info", "notice", "warning")
+# These say where a difference sits, which every lossy format has; they alone do not make a verdict.
+_LOCATING = frozenset({"drift_scale", "drift_shape", "drift_head", "risk_increase"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row of the table of variants: one variant on one task."""
+
+    view: VariantView
+    task: str | None
+    cells: dict[str, Cell]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantView:
+    """One variant as a reader meets it."""
+
+    index: int
+    label: str
+    spec: str
+    report: VariantReport
+    level: Level
+    sentence: str
+    """What was measured, in one sentence, without the variant's name."""
+    reason: str
+    """Why it got this verdict."""
+    findings: list[Finding]
+    """Its findings, the gravest first."""
+    task: str | None
+    """The task where it keeps least of the base's right answers."""
+    cells: dict[str, Cell]
+    """Its figures on that task."""
+
+    @property
+    def sign(self) -> str:
+        """The verdict's sign."""
+        return LEVELS[self.level][0]
+
+    @property
+    def verdict(self) -> str:
+        """The verdict's name."""
+        return LEVELS[self.level][1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """The whole audit as a reader meets it."""
+
+    headline: str
+    views: list[VariantView]
+    """In the order of the report."""
+    ranked: list[VariantView]
+    """Best verdict first, then the least divergence."""
+    rows: list[Row]
+    tasks: list[str]
+    n_items: str
+    """How many items of which task, e.g. `arc 256, gsm8k 128`."""
+
+
+def overview(report: Report) -> Overview:
+    """Read a report into what a page shows first.
+
+    The verdict of a variant is the severity of its gravest finding about behaviour, so it follows the rules
+    of `hubaudit.diagnose` and adds no threshold of its own.
+    """
+    labels = short_labels([variant.spec for variant in report.variants])
+    views = [
+        _view(report, variant, index, label)
+        for index, (variant, label) in enumerate(zip(report.variants, labels, strict=True))
+    ]
+    tasks = [task.name for task in report.tasks]
+    rows = [
+        Row(view=view, task=task, cells=cells(report, view.report, task))
+        for view in views
+        for task in (_measured(view.report, tasks) or [None])
+    ]
+    ranked = sorted(views, key=lambda view: (list(LEVELS).index(view.level), _divergence(view.report)))
+    return Overview(
+        headline=_headline(views),
+        views=views,
+        ranked=ranked,
+        rows=rows,
+        tasks=tasks,
+        n_items=", ".join(f"{clean(task.name)} {task.n_items}" for task in report.tasks) or "no task",
+    )
+
+
+def _view(report: Report, variant: VariantReport, index: int, label: str) -> VariantView:
+    findings = sorted(variant.findings, key=lambda found: -_SEVERITIES.index(found.severity))
+    level = _level(variant)
+    task = _weakest_task(variant)
+    shown = cells(report, variant, task)
+    sentence = _sentence(variant, task, shown)
+    if variant.error is not None:
+        reason = clean(variant.error.message)
+    elif level in ("some", "changed"):
+        reason = clean(_judging(variant)[0].text)
+    else:
+        reason = sentence
+    return VariantView(
+        index=index, label=label, spec=clean(variant.spec), report=variant, level=level,
+        sentence=sentence, reason=reason, findings=findings, task=task, cells=shown,
+    )
+
+
+def _level(variant: VariantReport) -> Level:
+    if variant.status == "failed":
+        return "failed"
+    blocks = (variant.correctness_agreement, variant.divergence, variant.direction_floor)
+    if variant.status == "interrupted" or not any(blocks):
+        return "incomplete"
+    worst = max((_SEVERITIES.index(found.severity) for found in _judging(variant)), default=0)
+    levels: tuple[Level, ...] = ("close", "some", "changed")
+    return levels[worst]
+
+
+def _judging(variant: VariantReport) -> list[Finding]:
+    """The findings that make the verdict, the gravest first.
+
+    Where answers were compared, they tell whether behaviour changed, and the findings that only locate the
+    drift stay out. Without answers (a text corpus), the risk is all there is.
+    """
+    left_out = _LOCATING if variant.correctness_agreement else _LOCATING - {"risk_increase"}
+    judging = [found for found in variant.findings if found.severity == "warning" or found.id not in left_out]
+    return sorted(judging, key=lambda found: -_SEVERITIES.index(found.severity))
+
+
+def _measured(variant: VariantReport, tasks: list[str]) -> list[str]:
+    """The tasks that the variant has any figure on, in the report's order."""
+    blocks = (variant.correctness_agreement, variant.prism_bound, variant.divergence)
+    return [task for task in tasks if any(task in block for block in blocks)]
+
+
+def _divergence(variant: VariantReport) -> float:
+    """The largest mean KL divergence over the tasks; infinite where none was measured."""
+    known = [block.kl for block in variant.divergence.values() if block.kl is not None]
+    return max(known, default=float("inf"))
+
+
+def _weakest_task(variant: VariantReport) -> str | None:
+    """The task with the lowest agreement; where there is none, the first that was measured."""
+    known = {
+        task: block.correctness_agreement
+        for task, block in variant.correctness_agreement.items()
+        if block.correctness_agreement is not None
+    }
+    if known:
+        return min(known, key=lambda task: known[task])
+    return next(iter([*variant.correctness_agreement, *variant.divergence]), None)
+
+
+def _sentence(variant: VariantReport, task: str | None, shown: dict[str, Cell]) -> str:
+    """What was measured, on the weakest task, and what became of direction and monitor."""
+    if variant.error is not None:
+        return f"could not be audited: {clean(variant.error.message)}"
+    parts: list[str] = []
+    block = variant.correctness_agreement.get(task or "")
+    if block is not None and task is not None:
+        several = len(variant.correctness_agreement)
+        where = f"{clean(task)}, its weakest of {several} tasks" if several > 1 else clean(task)
+        kept = percent(block.correctness_agreement)
+        interval = f" (95% CI {percent(block.ci_low)} to {percent(block.ci_high)})" if block.ci_low is not None else ""
+        accuracy = f"accuracy {percent(block.base_accuracy)} → {percent(block.variant_accuracy)}"
+        if block.correctness_agreement is None:
+            parts.append(f"{accuracy} on {where}")
+        else:
+            parts.append(f"keeps {kept} of the base's right answers on {where}{interval}, {accuracy}")
+        parts.append(f"{block.regressions} lost and {block.recoveries} gained of {block.n} answers")
+    if shown["kl"].sort is not None:
+        parts.append(f"KL {shown['kl'].text} nats per token")
+    if shown["direction"].sort is not None:
+        parts.append(f"direction {shown['direction'].text} ({shown['direction'].detail})")
+    if shown["monitor"].sort is not None:
+        parts.append(f"monitor {shown['monitor'].text}")
+    return "; ".join(parts) if parts else "no figure was measured"
+
+
+def _headline(views: list[VariantView]) -> str:
+    """How many variants got which verdict, and the smallest that stays close."""
+    if not views:
+        return "This audit has no variants."
+    counts = {level: sum(view.level == level for view in views) for level in LEVELS}
+    close = [view for view in views if view.level == "close"]
+    audited = len(views) - counts["failed"] - counts["incomplete"]
+    parts = [f"{counts['close']} of {plural(audited, 'audited variant')} stay close to the base"]
+    if counts["close"] == 1:
+        parts = [f"1 of {plural(audited, 'audited variant')} stays close to the base"]
+    if not audited:
+        parts = ["No variant was audited completely"]
+    sized = [view for view in close if view.report.model is not None]
+    if sized:
+        best = min(sized, key=lambda view: view.report.model.size_bytes if view.report.model else 0)
+        n_bytes = best.report.model.size_bytes if best.report.model else None
+        parts.append(f"the smallest of them is {best.label} ({size(n_bytes)})")
+    rest = [
+        f"{counts['some']} with some change" if counts["some"] else "",
+        f"{counts['changed']} to check before use" if counts["changed"] else "",
+        f"{counts['incomplete']} incomplete" if counts["incomplete"] else "",
+        f"{counts['failed']} not audited" if counts["failed"] else "",
+    ]
+    text = ("; " if len(parts) > 1 else "").join(parts)
+    others = ", ".join(part for part in rest if part)
+    return f"{text}. {others[0].upper()}{others[1:]}." if others else f"{text}."
