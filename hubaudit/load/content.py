@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hubaudit.errors import ModelFileError
+from hubaudit.load.gguf_shards import shard_paths
 from hubaudit.load.model import ModelSource
 
 __all__ = ["content_id"]
@@ -55,19 +57,22 @@ def _files(path: Path) -> list[Path]:
     if path.is_dir():
         files = sorted({file for pattern in _PATTERNS for file in path.glob(pattern)})
     elif path.is_file():
-        from hubaudit.load.gguf_file import shard_paths
-
         files = shard_paths(path)
     else:
         files = []
     if not files:
         raise ModelFileError(
-            f"{path}: expected a folder with config.json and safetensors, or a .gguf file, got neither. "
-            "Check the path."
+            f"{path}: expected a folder with config.json and safetensors, or a .gguf file, got neither. Check the path."
         )
     return files
 
 
 def _file_digest(file: Path) -> str:
+    stat = file.stat()
+    return _digest(file, stat.st_size, stat.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=1024)  # an audit asks for the base's files once for each variant made from it
+def _digest(file: Path, _size: int, _mtime_ns: int) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -41,9 +41,7 @@ def load_model(
         if source.kind == "dense":
             from hubaudit.load.dense import load_dense
 
-            return load_dense(
-                source, dtype=torch_dtype, device=torch_device, trust_remote_code=trust_remote_code
-            )
+            return load_dense(source, dtype=torch_dtype, device=torch_device, trust_remote_code=trust_remote_code)
         if source.kind == "rtn":
             from hubaudit.load.rtn import load_rtn
 

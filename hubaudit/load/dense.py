@@ -1,0 +1,96 @@
+"""A folder of safetensors, dense or quantized with bitsandbytes beforehand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+from hubaudit.errors import ModelFileError, VariantError
+from hubaudit.load.assemble import assemble
+from hubaudit.load.folder import check_weights, first_line, read_config
+from hubaudit.load.model import LoadedModel, ModelSource
+from hubaudit.load.quiet import quiet_transformers
+from hubaudit.load.sizes import StoredSize, count_parameters
+
+__all__ = ["load_dense", "read_folder_model"]
+
+
+def load_dense(
+    source: ModelSource, *, dtype: torch.dtype, device: torch.device, trust_remote_code: bool = False
+) -> LoadedModel:
+    """Load a folder of safetensors through `AutoModelForCausalLM`.
+
+    Raises:
+        InputError: If the model needs code from its repo.
+        MissingExtraError: If it is quantized with bitsandbytes, which is not installed.
+        ModelFileError: If files are missing, pickled, truncated, or do not fill the model exactly.
+        VariantError: If it is quantized in a way that this version cannot load.
+    """
+    config = read_config(source.path, trust_remote_code=trust_remote_code)
+    method = _quantization_method(config)
+    if method == "bitsandbytes":
+        from hubaudit.load.bnb_folder import load_bnb_folder
+
+        return load_bnb_folder(source, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
+    if method is not None:
+        raise VariantError(
+            f"{source.spec}: expected plain weights or a bitsandbytes quantization, got quant_method {method}. "
+            "This version cannot load it; give a GGUF or bitsandbytes variant of the same model."
+        )
+    weights = check_weights(source.path)
+    model = read_folder_model(source.path, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
+    n_parameters = count_parameters(model)
+    size = StoredSize(n_parameters, 0, n_parameters * weights.bits_per_element)
+    return assemble(source, model, file_format="safetensors", dtype=dtype, device=device, size=size)
+
+
+def _quantization_method(config: Any) -> str | None:
+    quantization = getattr(config, "quantization_config", None)
+    if not quantization:
+        return None
+    values: dict[str, Any] = quantization if isinstance(quantization, dict) else quantization.to_dict()
+    method = values.get("quant_method")
+    # Folders of 2023 name no method but carry bitsandbytes' switches.
+    if method is None and (values.get("load_in_8bit") or values.get("load_in_4bit")):
+        return "bitsandbytes"
+    return str(getattr(method, "value", method))
+
+
+def read_folder_model(
+    folder: Path, *, dtype: torch.dtype, device: torch.device, trust_remote_code: bool = False
+) -> torch.nn.Module:
+    """The model of a folder, every parameter filled from its safetensors.
+
+    Raises:
+        ModelFileError: If the files cannot be read, or leave a parameter unset, or hold others.
+    """
+    from transformers import AutoModelForCausalLM
+
+    options: dict[str, Any] = {} if device.type == "cpu" else {"device_map": {"": device}}
+    try:
+        with quiet_transformers():
+            model, info = AutoModelForCausalLM.from_pretrained(
+                str(folder),
+                dtype=dtype,
+                use_safetensors=True,
+                local_files_only=True,
+                trust_remote_code=trust_remote_code,
+                output_loading_info=True,
+                **options,
+            )
+    except (OSError, ValueError, KeyError, SafetensorError) as exc:
+        raise ModelFileError(
+            f"{folder}: expected a causal language model that transformers can load, got: {first_line(exc)}. "
+            "Check that config.json and the weights belong together."
+        ) from exc
+    if info["missing_keys"]:
+        name = sorted(info["missing_keys"])[0]
+        raise ModelFileError(
+            f"{folder}: expected every parameter of {type(model).__name__} in the safetensors, "
+            f"{len(info['missing_keys'])} are missing, as {name}. Download the model again."
+        )
+    assert isinstance(model, torch.nn.Module)
+    return model

@@ -1,0 +1,153 @@
+"""A model's folder, checked before anything big is read: config.json and safetensors."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hubaudit.errors import InputError, ModelFileError
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+__all__ = ["FolderWeights", "check_weights", "read_config"]
+
+
+@dataclasses.dataclass(frozen=True)
+class FolderWeights:
+    """What the safetensors of a folder hold, from their headers."""
+
+    n_bytes: int
+    n_elements: int
+
+    @property
+    def bits_per_element(self) -> float:
+        """Average over all tensors."""
+        return 8 * self.n_bytes / max(self.n_elements, 1)
+
+
+def read_config(folder: Path, *, trust_remote_code: bool = False) -> PretrainedConfig:
+    """Read config.json as the configuration class that its model type names.
+
+    Code that a repo ships is never run unless asked for. A repo that ships code although transformers
+    knows its model type is read with transformers' own.
+
+    Raises:
+        ModelFileError: If the folder or config.json is missing, malformed, or of an unknown model type.
+        InputError: If the model exists only as code in its repo and that was not asked for.
+    """
+    from transformers import CONFIG_MAPPING, AutoConfig
+
+    from hubaudit.load.quiet import quiet_transformers
+
+    raw = _read_json(folder, "config.json")
+    model_type = raw.get("model_type")
+    known = model_type in CONFIG_MAPPING
+    if raw.get("auto_map") and not known and not trust_remote_code:
+        raise InputError(
+            f"{folder}: config.json asks to run Python code from the repo (auto_map, model type {model_type}), "
+            "which is refused. Read that code, then allow it with --trust-remote-code."
+        )
+    if not known and not trust_remote_code:
+        raise ModelFileError(
+            f"{folder}: expected a model type that the installed transformers knows in config.json, got "
+            f"{model_type!r}. Upgrade transformers, or check that this is a language model."
+        )
+    try:
+        with quiet_transformers():
+            return AutoConfig.from_pretrained(
+                str(folder), local_files_only=True, trust_remote_code=trust_remote_code and not known
+            )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as exc:
+        raise ModelFileError(
+            f"{folder}: expected a valid config.json for {model_type}, got: {first_line(exc)}. Download the file again."
+        ) from exc
+
+
+def check_weights(folder: Path) -> FolderWeights:
+    """Check that the folder's safetensors are all there and whole.
+
+    Raises:
+        ModelFileError: If there are none, a shard is missing, or a file is truncated or no safetensors.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        weight_map = _read_json(folder, index.name).get("weight_map")
+        if not isinstance(weight_map, dict):
+            raise ModelFileError(f"{index}: expected a weight_map, got none. Download the file again.")
+        files = [folder / str(name) for name in sorted(set(weight_map.values()))]
+        missing = [file.name for file in files if not file.is_file()]
+        if missing:
+            raise ModelFileError(
+                f"{folder}: expected the {len(files)} files that {index.name} lists, {missing[0]} is missing. "
+                "Download the model again."
+            )
+    if not files:
+        raise ModelFileError(_no_weights(folder))
+    sizes = [_read_header(file) for file in files]
+    return FolderWeights(sum(size[0] for size in sizes), sum(size[1] for size in sizes))
+
+
+def _no_weights(folder: Path) -> str:
+    ggufs = sorted(folder.glob("*.gguf"))
+    if ggufs:
+        return f"{folder}: expected safetensors, got GGUF files. Give the path of one of them, as {ggufs[0]}."
+    if any(folder.glob("*.bin")) or any(folder.glob("*.pt")) or any(folder.glob("*.pth")):
+        return (
+            f"{folder}: expected safetensors, got pickled weights, which can run code and are refused. Load them "
+            "where you trust them and save with model.save_pretrained(folder), or use a revision with safetensors."
+        )
+    return f"{folder}: expected *.safetensors beside config.json, got no weights. Download the model again."
+
+
+def _read_header(file: Path) -> tuple[int, int]:
+    """Bytes and elements of a safetensors file's tensors."""
+    size = file.stat().st_size
+    try:
+        with file.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            if not 2 <= length <= size - 8:
+                raise ValueError(f"a header of {length:,} bytes in a file of {size:,}")
+            header = json.loads(stream.read(length))
+        tensors = [entry for name, entry in header.items() if name != "__metadata__"]
+        n_bytes = max((int(entry["data_offsets"][1]) for entry in tensors), default=0)
+        n_elements = sum(math.prod(entry["shape"]) for entry in tensors)
+    except OSError as exc:
+        raise ModelFileError(f"{file}: expected a readable file ({exc.strerror}). Check its rights.") from exc
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as exc:
+        raise ModelFileError(
+            f"{file}: expected a safetensors file, got {first_line(exc)}. Download the file again."
+        ) from exc
+    if 8 + length + n_bytes != size:
+        raise ModelFileError(
+            f"{file}: expected {8 + length + n_bytes:,} bytes by its header, got {size:,}. The file is truncated or "
+            "damaged: download it again."
+        )
+    return n_bytes, n_elements
+
+
+def _read_json(folder: Path, name: str) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise ModelFileError(f"{folder}: expected a model's folder, got none. Check the path.")
+    file = folder / name
+    if not file.is_file():
+        raise ModelFileError(
+            f"{folder}: expected a {name}, got none. Give a model's folder; for a GGUF file give the file's path."
+        )
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        raise ModelFileError(f"{file}: expected JSON, got: {first_line(exc)}. Download the file again.") from exc
+    if not isinstance(value, dict):
+        raise ModelFileError(f"{file}: expected a JSON object, got {type(value).__name__}. Download the file again.")
+    return value
+
+
+def first_line(exc: BaseException) -> str:
+    """The first line of a foreign message, without a full stop, so that ours stays one line."""
+    lines = str(exc).strip().splitlines()
+    return lines[0].rstrip(". ") if lines else type(exc).__name__

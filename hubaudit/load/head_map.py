@@ -1,0 +1,190 @@
+"""The map from a model's features to its logits, measured on the model itself.
+
+Architectures scale and cap their logits under a dozen names, and some divide where others multiply. So no
+name is looked up: known numbers are put in place of the head's output and the logits that come out show
+the map. Then features and logits of a probe batch must agree with it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from hubaudit.errors import NonFiniteError, VariantError
+from hubaudit.load.model import HeadCheck
+from hubaudit.load.structure import output_module
+from hubaudit.stats.head import Head
+
+__all__ = ["measure_head"]
+
+_PROBE_SHAPE = (2, 8)
+_SEED = 20
+_N_SMALL = 64
+# Far above every cap in use (10 to 100), and below float16's largest number (65504).
+_LARGE = 16384.0
+
+
+def measure_head(model: nn.Module, *, quantized: bool) -> tuple[Head, HeadCheck]:
+    """Build the head of a model and check it against the model's own logits.
+
+    Args:
+        model: A causal language model in eval mode whose output module has a dense weight.
+        quantized: Whether that weight is stored quantized; noted in the head.
+
+    Returns:
+        The head, sharing the model's memory, and how well it agrees on 16 random tokens.
+
+    Raises:
+        NonFiniteError: If features or logits of the probe hold NaN or infinity.
+        VariantError: If the logits are no scaled or soft-capped linear map of the head's input.
+    """
+    module = output_module(model)
+    weight = module.weight
+    assert isinstance(weight, torch.Tensor)
+    tokens = _probe_tokens(model, weight)
+    scale, softcap = _measure_map(model, module, tokens)
+    bias = getattr(module, "bias", None)
+    head = Head(
+        weight=weight.detach(),
+        bias=bias.detach() if isinstance(bias, torch.Tensor) else None,
+        scale=scale,
+        softcap=softcap,
+        tied=_shares_memory(model, weight),
+        quantized=quantized,
+    )
+    return head, _check(model, module, tokens, head)
+
+
+def _probe_tokens(model: nn.Module, weight: torch.Tensor) -> torch.Tensor:
+    embeddings = model.get_input_embeddings()  # type: ignore[operator]  # a method; torch types it as a module
+    rows = min(weight.shape[0], embeddings.weight.shape[0])
+    generator = torch.Generator().manual_seed(_SEED)
+    return torch.randint(rows, _PROBE_SHAPE, generator=generator).to(weight.device)
+
+
+def _shares_memory(model: nn.Module, weight: torch.Tensor) -> bool:
+    embeddings = model.get_input_embeddings()  # type: ignore[operator]  # as above
+    return bool(embeddings.weight.data_ptr() == weight.data_ptr())
+
+
+def _forward(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    with torch.inference_mode():
+        logits = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=False).logits
+    assert isinstance(logits, torch.Tensor)
+    return logits.float()
+
+
+def _measure_map(model: nn.Module, module: nn.Module, tokens: torch.Tensor) -> tuple[float, float | None]:
+    """Scale and soft cap of the map from the head's raw output to the logits."""
+    generator = torch.Generator().manual_seed(_SEED)
+    # Small enough that a cap bends them by less than a millionth, with many mantissas to average rounding.
+    small = (0.5 + 0.5 * torch.rand(_N_SMALL, generator=generator)) / 64
+    planted: list[torch.Tensor] = []
+
+    def plant(_module: nn.Module, _inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        values = torch.zeros_like(output)
+        flat = values.view(-1)
+        count = min(_N_SMALL, flat.numel() - 2)
+        flat[:count] = small[:count].to(output)
+        flat[count], flat[count + 1] = _LARGE, _LARGE / 2
+        planted.append(flat[: count + 2].float())
+        return values
+
+    handle = module.register_forward_hook(plant)
+    try:
+        logits = _forward(model, tokens).reshape(-1)
+    finally:
+        handle.remove()
+    if len(planted) != 1:
+        raise VariantError(
+            f"{type(model).__name__}: expected one call of the output head for a forward pass, got {len(planted)}. "
+            "This architecture computes its logits in another way and cannot be audited."
+        )
+    raw, seen = planted[0].double(), logits[: planted[0].numel()].double()
+    slope = float(seen[:-2] @ raw[:-2] / (raw[:-2] @ raw[:-2]))
+    if not math.isfinite(slope) or slope == 0:
+        raise VariantError(
+            f"{type(model).__name__}: expected logits that grow with the head's output, got a slope of {slope}. "
+            "This architecture cannot be audited."
+        )
+    rounding = 4 * _eps(module.weight.dtype)
+    candidates = _config_numbers(model)
+    scale = _nearest(slope, candidates, rounding)
+    top, below = float(seen[-2]), float(seen[-1])
+    if abs(top - slope * _LARGE) <= rounding * abs(slope * _LARGE):
+        return scale, None
+    if not (math.isfinite(top) and top > 0 and abs(top - below) <= rounding * top):
+        raise VariantError(
+            f"{type(model).__name__}: expected logits scaled or capped as c * tanh(v / c), got {below:.6g} and "
+            f"{top:.6g} for head outputs of {_LARGE / 2:.0f} and {_LARGE:.0f}. This architecture cannot be audited."
+        )
+    return scale, _nearest(top, candidates, rounding)
+
+
+def _config_numbers(model: nn.Module) -> list[float]:
+    """1, and every number of the configuration with its inverse: what a measured constant may be exactly."""
+    config = model.config.get_text_config()  # type: ignore[operator, union-attr]  # torch types attributes loosely
+    values = [float(v) for v in config.to_dict().values() if isinstance(v, int | float) and not isinstance(v, bool)]
+    usable = [value for value in values if math.isfinite(value) and value != 0]
+    return [1.0, *usable, *(1 / value for value in usable)]
+
+
+def _nearest(measured: float, candidates: list[float], rounding: float) -> float:
+    """The candidate that the measured value is a rounding of, else the measured value."""
+    best = min(candidates, key=lambda candidate: abs(candidate - measured))
+    return best if abs(best - measured) <= rounding * abs(measured) else measured
+
+
+def _check(model: nn.Module, module: nn.Module, tokens: torch.Tensor, head: Head) -> HeadCheck:
+    features: list[torch.Tensor] = []
+    handle = module.register_forward_pre_hook(lambda _module, inputs: features.append(inputs[0].detach()))
+    try:
+        own = _forward(model, tokens).flatten(0, 1)
+    finally:
+        handle.remove()
+    z = features[0].reshape(-1, features[0].shape[-1])
+    n_bad = int((~torch.isfinite(own)).sum()) + int((~torch.isfinite(z)).sum())
+    if n_bad:
+        raise NonFiniteError(
+            f"{type(model).__name__}: expected finite features and logits on a probe batch, got {n_bad} values that "
+            "are NaN or infinite. Try --dtype bfloat16 or float32; if they remain, the weights are damaged."
+        )
+    if own.shape != (z.shape[0], head.n_rows):
+        raise VariantError(
+            f"{type(model).__name__}: expected {head.n_rows} logits a position, as the head has rows, got the shape "
+            f"{tuple(own.shape)} for {z.shape[0]} positions. This architecture cannot be audited."
+        )
+    difference = float((head.logits(z) - own).abs().max())
+    tolerance = _tolerance(own, z, head, model)
+    if difference > tolerance:
+        raise VariantError(
+            f"{type(model).__name__}: expected head(features) to equal the model's logits to {tolerance:.3g}, got a "
+            f"difference of {difference:.3g} on {z.shape[0]} probe tokens. This architecture puts more than a scale or "
+            "a soft cap behind its head and cannot be audited."
+        )
+    return HeadCheck(
+        max_abs_difference=difference,
+        tolerance=tolerance,
+        n_positions=z.shape[0],
+        scale=head.scale,
+        softcap=head.softcap,
+    )
+
+
+def _tolerance(own: torch.Tensor, z: torch.Tensor, head: Head, model: nn.Module) -> float:
+    """What rounding explains, in logits.
+
+    The model rounds the product, the scaled value and each step of the cap to its dtype, half a unit in
+    the last place each time: at most 2 eps of the largest logit. Sums of d products in float32, in
+    whatever order, add at most 2^-20 of the product of norms.
+    """
+    eps = _eps(model.dtype)
+    norms = float(z.float().norm(dim=1).max()) * float(torch.linalg.vector_norm(head.weight, dim=1).max())
+    return float(2 * eps * float(own.abs().max()) + 2.0**-20 * abs(head.scale) * norms)
+
+
+def _eps(dtype: Any) -> float:
+    return float(torch.finfo(dtype).eps)
