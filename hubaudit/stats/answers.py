@@ -150,7 +150,7 @@ def _check_values(columns: dict[str, list[Hashable]]) -> None:
                 )
 
 
-def _kind(value: Hashable) -> str | None:
+def _kind(value: object) -> str | None:
     if isinstance(value, str):
         return "strings"
     if isinstance(value, numbers.Real) and value == value:  # NaN is the number that differs from itself

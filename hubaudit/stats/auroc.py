@@ -54,8 +54,8 @@ def auroc(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
         0.875
     """
     positive = check_labels(labels)
-    values = check_scores(scores, len(positive), "scores")
-    return float(_placements(values, positive)[0].mean())
+    wins, _ = _wins(check_scores(scores, len(positive), "scores"), positive)
+    return _area(wins, positive)
 
 
 def paired_auroc(variant_scores: npt.ArrayLike, base_scores: npt.ArrayLike, labels: npt.ArrayLike) -> PairedAuroc:
@@ -80,26 +80,28 @@ def paired_auroc(variant_scores: npt.ArrayLike, base_scores: npt.ArrayLike, labe
         check_scores(base_scores, len(positive), "base scores"),
         check_scores(variant_scores, len(positive), "variant scores"),
     ]
-    (base_pos, base_neg), (variant_pos, variant_neg) = (_placements(v, positive) for v in values)
-    base, variant = float(base_pos.mean()), float(variant_pos.mean())
-    # The variance of the difference from the items' own differences: no cancellation between the three terms
-    # of Var - 2 Cov + Var, and exactly 0 where no placement changed.
-    moved_pos, moved_neg = variant_pos - base_pos, variant_neg - base_neg
-    error = math.sqrt(moved_pos.var(ddof=1) / len(moved_pos) + moved_neg.var(ddof=1) / len(moved_neg))
-    delta = variant - base
+    (base_pos, base_neg), (variant_pos, variant_neg) = (_wins(v, positive) for v in values)
+    base, variant = _area(base_pos, positive), _area(variant_pos, positive)
+    # The variance of the difference comes from each item's own change: no cancellation between the terms of
+    # Var - 2 Cov + Var, and exactly 0 where no item's rank among the other class changed.
+    n_pos, n_neg = len(base_pos), len(base_neg)
+    moved_pos, moved_neg = (variant_pos - base_pos) / n_neg, (variant_neg - base_neg) / n_pos
+    error = math.sqrt(moved_pos.var(ddof=1) / n_pos + moved_neg.var(ddof=1) / n_neg)
     if error > 0.0:
-        p: float | None = float(2.0 * stats.norm.sf(abs(delta) / error))
+        p: float | None = float(2.0 * stats.norm.sf(abs(variant - base) / error))
     else:
-        p = 1.0 if delta == 0.0 else None
-    return PairedAuroc(base=base, variant=variant, delta=delta, standard_error=error, p=p)
+        p = 1.0 if variant == base else None
+    return PairedAuroc(base=base, variant=variant, delta=variant - base, standard_error=error, p=p)
 
 
-def _placements(values: Vector, positive: npt.NDArray[np.bool_]) -> tuple[Vector, Vector]:
-    """Share of the other class that each positive item beats, and that beats each negative item."""
-    n_pos, n_neg = int(positive.sum()), int((~positive).sum())
+def _area(wins: Vector, positive: npt.NDArray[np.bool_]) -> float:
+    # A sum of halves is exact, so the area does not depend on the order of the items.
+    return float(wins.sum() / (len(wins) * int((~positive).sum())))
+
+
+def _wins(values: Vector, positive: npt.NDArray[np.bool_]) -> tuple[Vector, Vector]:
+    """Negatives that each positive item beats, and positives that beat each negative item; ties count half."""
     overall = stats.rankdata(values)
-    within_pos, within_neg = stats.rankdata(values[positive]), stats.rankdata(values[~positive])
-    # Ranks are multiples of one half, so these differences are exact.
-    above_neg: Vector = (overall[positive] - within_pos) / n_neg
-    below_pos: Vector = 1.0 - (overall[~positive] - within_neg) / n_pos
-    return above_neg, below_pos
+    of_pos: Vector = overall[positive] - stats.rankdata(values[positive])
+    of_neg: Vector = len(of_pos) - (overall[~positive] - stats.rankdata(values[~positive]))
+    return of_pos, of_neg

@@ -93,7 +93,9 @@ def paired_bootstrap_interval(
     """Percentile interval of the accuracy difference, from resampled items.
 
     Resampling n items with replacement, pairs staying together, changes only how many items are lost, gained
-    or neither: a multinomial draw of three counts, so no item has to be touched.
+    or neither: a multinomial draw of three counts, so no item has to be touched. Half an item is added to each
+    count before drawing. Without it the interval has no width where nothing flipped and covers as little as
+    48 % at n = 50; with it at least 92 % (benchmarks/results/coverage_agreement.json).
 
     Args:
         regressions: Items that only the base got right.
@@ -108,12 +110,15 @@ def paired_bootstrap_interval(
 
     Raises:
         InputError: If the counts fit no paired table.
+
+    Source:
+        Efron (1979), percentile interval; the added half is the prior of Jeffreys for the three shares.
     """
     check_counts(regressions, recoveries, n)
-    shares = np.array([regressions, recoveries, n - regressions - recoveries]) / n
+    shares = (np.array([regressions, recoveries, n - regressions - recoveries]) + 0.5) / (n + 1.5)
     draws = np.random.default_rng(seed).multinomial(n, shares, size=n_resamples)
     tail = (1.0 - level) / 2.0
-    low, high = np.quantile((draws[:, 1] - draws[:, 0]) / n, [tail, 1.0 - tail])
+    low, high = np.quantile(draws[:, 1] - draws[:, 0], [tail, 1.0 - tail]) / n
     return float(low), float(high)
 
 
@@ -144,20 +149,26 @@ def minimum_detectable_difference(
     check_counts(0, 0, n)
     if not 0.0 <= discordance <= 1.0:
         raise InputError(f"expected a discordance in [0, 1], got {discordance}; give the share of items that flip")
-    discordant = np.arange(n + 1)
-    # The largest count of the rarer direction that still rejects; -1 where none does.
-    critical = stats.binom.ppf(level / 2.0, discordant, 0.5)
-    critical = np.where(stats.binom.cdf(critical, discordant, 0.5) <= level / 2.0, critical, critical - 1)
 
     def shortfall(difference: float) -> float:
-        share = max(discordance, difference)
-        worse = (1.0 + difference / share) / 2.0
-        rejects = stats.binom.cdf(critical, discordant, 1.0 - worse) + stats.binom.cdf(critical, discordant, worse)
-        return float(stats.binom.pmf(discordant, n, share) @ rejects) - power
+        return _mcnemar_power(n, max(discordance, difference), difference, level) - power
 
     if shortfall(1.0) < 0.0:
         return None
-    return float(optimize.brentq(shortfall, 1e-12, 1.0, xtol=1e-9))
+    return float(optimize.brentq(shortfall, 0.0, 1.0, xtol=1e-9))
+
+
+def _mcnemar_power(n: int, discordance: float, difference: float, level: float) -> float:
+    """Probability that the exact test rejects, summed over the number of discordant items."""
+    # Counts outside this range have no weight that the power could show.
+    low, high = (int(x) for x in stats.binom.ppf([1e-13, 1.0 - 1e-13], n, discordance))
+    discordant = np.arange(max(0, low), high + 1)
+    # The largest count of the rarer direction that still rejects; -1 where none does.
+    critical = stats.binom.ppf(level / 2.0, discordant, 0.5)
+    critical = np.where(stats.binom.cdf(critical, discordant, 0.5) <= level / 2.0, critical, critical - 1)
+    lost = (1.0 - difference / discordance) / 2.0 if discordance > 0.0 else 0.5
+    rejects = stats.binom.cdf(critical, discordant, lost) + stats.binom.cdf(critical, discordant, 1.0 - lost)
+    return float(stats.binom.pmf(discordant, n, discordance) @ rejects)
 
 
 def holm(p_values: Mapping[Key, float | None]) -> dict[Key, float | None]:

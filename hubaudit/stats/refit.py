@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from hubaudit.stats.paired import mcnemar_p
+from hubaudit.stats.probe import discriminant, mean_difference
 
-__all__ = ["Accuracies", "compare_accuracies", "folds", "refit_probe", "refit_threshold"]
+__all__ = ["Accuracies", "compare_accuracies", "deal_folds", "refit_probe", "refit_threshold"]
 
 Mask = npt.NDArray[np.bool_]
 Array = npt.NDArray[np.float64]
-
+Folds = npt.NDArray[np.int64]
 
 N_FOLDS = 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Accuracies:
-    """Accuracies over the same items, and what each refit brings back."""
+    """Accuracies over the same items, and what each refit brings back; None where there is nothing to say."""
 
     base: float
     fixed: float
     refit_threshold: float
     refit_probe: float | None
+    refit_mean_difference: float | None
     base_refit_probe: float | None
     recovered_by_threshold: float | None
     recovered_by_probe: float | None
     n_refit: int
-    lost: int
-    """Items right at the base's threshold for the base, wrong for the variant."""
-    gained: int
-    """Items wrong for the base, right for the variant."""
-
-    @property
-    def loss_p(self) -> float:
-        """Exact McNemar p value of the loss at the base's threshold."""
-        return mcnemar_p(self.lost, self.gained)
+    """Items of the smallest fit."""
+    loss_p: float
+    """Exact McNemar p value of the accuracy lost at the base's threshold."""
 
 
 def compare_accuracies(
@@ -56,7 +53,7 @@ def compare_accuracies(
     Args:
         base_scores: Decision values of the base, (n,).
         variant_scores: Decision values of the variant, (n,).
-        positive: True for class 1, (n,).
+        positive: True for class 1, (n,), at least two items of each class.
         threshold: Threshold of the base, in score units; a score above it means class 1.
         base_features: Activations of the base, (n, d), or None.
         variant_features: Activations of the variant, (n, d), or None.
@@ -65,38 +62,38 @@ def compare_accuracies(
     Returns:
         All accuracies over all n items. A recovered share is None where nothing was lost or nothing was refit.
     """
-    fold = folds(positive, n_folds=N_FOLDS, seed=seed)
+    fold = deal_folds(positive, n_folds=N_FOLDS, seed=seed)
     right_base = (base_scores > threshold) == positive
     right_fixed = (variant_scores > threshold) == positive
-    by_threshold = _accuracy(refit_threshold(variant_scores, positive, fold), positive)
-    by_probe, base_by_probe = (
-        None if features is None else _accuracy(refit_probe(features, positive, fold), positive)
-        for features in (variant_features, base_features)
-    )
     base, fixed = float(right_base.mean()), float(right_fixed.mean())
+
+    def probe(features: Array | None, fit: Fit) -> float | None:
+        return None if features is None else _accuracy(refit_probe(features, positive, fold, fit=fit), positive)
 
     def recovered(accuracy: float | None) -> float | None:
         return None if accuracy is None or fixed >= base else (accuracy - fixed) / (base - fixed)
 
+    by_threshold = _accuracy(refit_threshold(variant_scores, positive, fold), positive)
+    by_probe = probe(variant_features, discriminant)
     return Accuracies(
         base=base,
         fixed=fixed,
         refit_threshold=by_threshold,
         refit_probe=by_probe,
-        base_refit_probe=base_by_probe,
+        refit_mean_difference=probe(variant_features, mean_difference),
+        base_refit_probe=probe(base_features, discriminant),
         recovered_by_threshold=recovered(by_threshold),
         recovered_by_probe=recovered(by_probe),
         n_refit=int(len(fold) - np.bincount(fold).max()),
-        lost=int((right_base & ~right_fixed).sum()),
-        gained=int((~right_base & right_fixed).sum()),
+        loss_p=mcnemar_p(int((right_base & ~right_fixed).sum()), int((~right_base & right_fixed).sum())),
     )
 
 
-def _accuracy(predicted: Mask, positive: Mask) -> float:
-    return float((predicted == positive).mean())
+Fit = Callable[[Array, Mask], Array]
+"""From activations (n, d) and classes (n,) to a direction (d,)."""
 
 
-def folds(positive: Mask, *, n_folds: int, seed: int) -> npt.NDArray[np.int64]:
+def deal_folds(positive: Mask, *, n_folds: int, seed: int) -> Folds:
     """Deal the items of each class into folds of about equal size.
 
     Args:
@@ -116,7 +113,7 @@ def folds(positive: Mask, *, n_folds: int, seed: int) -> npt.NDArray[np.int64]:
     return fold
 
 
-def refit_threshold(scores: Array, positive: Mask, fold: npt.NDArray[np.int64]) -> Mask:
+def refit_threshold(scores: Array, positive: Mask, fold: Folds) -> Mask:
     """Classify by the midpoint of the class means of the other folds.
 
     Args:
@@ -127,32 +124,29 @@ def refit_threshold(scores: Array, positive: Mask, fold: npt.NDArray[np.int64]) 
     Returns:
         True where an item is put into class 1, (n,).
     """
-    return refit_probe(scores[:, None], positive, fold, direction=np.ones(1))
+    return refit_probe(scores[:, None], positive, fold, fit=lambda _features, _positive: np.ones(1))
 
 
-def refit_probe(
-    features: Array, positive: Mask, fold: npt.NDArray[np.int64], *, direction: Array | None = None
-) -> Mask:
-    """Classify by the difference of class means of the other folds, threshold midway between them.
+def refit_probe(features: Array, positive: Mask, fold: Folds, *, fit: Fit) -> Mask:
+    """Classify by a probe fit on the other folds, its threshold midway between their class means.
 
     Args:
         features: Activations, (n, d).
         positive: True for class 1, (n,).
         fold: Fold of each item, (n,).
-        direction: Direction to keep, (d,), where only the threshold is to be refit.
+        fit: Finds the direction.
 
     Returns:
         True where an item is put into class 1, (n,).
-
-    Source:
-        The probe of Cosine Similarity Is Not Evidence, section 6 (unit difference of means, midpoint threshold);
-        the length of the direction does not change the decision.
     """
     predicted = np.zeros(len(positive), dtype=bool)
     for held_out in range(int(fold.max()) + 1):
-        fit, judged = fold != held_out, fold == held_out
-        mean_pos = features[fit & positive].mean(axis=0)
-        mean_neg = features[fit & ~positive].mean(axis=0)
-        along = mean_pos - mean_neg if direction is None else direction
-        predicted[judged] = features[judged] @ along > (mean_pos + mean_neg) @ along / 2.0
+        seen, judged = fold != held_out, fold == held_out
+        direction = fit(features[seen], positive[seen])
+        midpoint = (features[seen & positive].mean(axis=0) + features[seen & ~positive].mean(axis=0)) / 2.0
+        predicted[judged] = (features[judged] - midpoint) @ direction > 0.0
     return predicted
+
+
+def _accuracy(predicted: Mask, positive: Mask) -> float:
+    return float((predicted == positive).mean())

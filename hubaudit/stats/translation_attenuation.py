@@ -16,7 +16,7 @@ from hubaudit.stats.auroc import paired_auroc
 from hubaudit.stats.refit import compare_accuracies
 from hubaudit.stats.result import Result
 from hubaudit.stats.scores import check_features, check_labels, check_scores
-from hubaudit.stats.separation import attenuation_interval, separation, translation_interval
+from hubaudit.stats.separation import Drift, measure_drift
 
 __all__ = ["TranslationAttenuation", "remedy", "translation_attenuation"]
 
@@ -41,15 +41,15 @@ class TranslationAttenuation(Result):
     translation: float
     """Shift of the negative class's mean score, in the base's within-class SDs."""
     translation_ci_low: float | None
-    """Lower end of the 95 % studentized-bootstrap interval of the shift."""
+    """Lower end of the 95 % bootstrap-t interval of the shift."""
     translation_ci_high: float | None
-    """Upper end of the 95 % studentized-bootstrap interval of the shift."""
+    """Upper end of the 95 % bootstrap-t interval of the shift."""
     attenuation: float | None
     """Share of the class separation d' that was lost: 1 - d'(variant) / d'(base); below 0 means it grew."""
     attenuation_ci_low: float | None
-    """Lower end of the 95 % Fieller interval of the lost share."""
+    """Lower end of the 95 % bootstrap Fieller interval of the lost share."""
     attenuation_ci_high: float | None
-    """Upper end of the 95 % Fieller interval of the lost share."""
+    """Upper end of the 95 % bootstrap Fieller interval of the lost share."""
     slope: float
     """Least-squares slope of variant scores on base scores; reported, decides nothing."""
     intercept: float
@@ -102,6 +102,8 @@ class TranslationAttenuation(Result):
     """Score that stays where it was when the class means are joined by a line: what the attenuation scales about."""
     accuracy_base_refit_probe: float | None
     """Accuracy of the base's features with the probe refit the same way: what this many items can give at all."""
+    accuracy_refit_mean_difference: float | None
+    """Accuracy of the variant's features with the plain difference of class means refit instead of the probe."""
     notes: dict[str, str] = dataclasses.field(default_factory=dict)
     """For figures that are defined but need care: what to keep in mind."""
 
@@ -142,7 +144,9 @@ def translation_attenuation(
     Accuracies are cross-fitted: the items are dealt into 5 folds (fewer where a class has fewer than 5 items),
     stratified by class; a threshold or probe is fit on four folds and judges the fifth. So every accuracy is over
     the same items, all of them, and no refit ever sees an item that it judges. A refit threshold lies midway
-    between the class means; a refit probe is the difference of class means with that threshold.
+    between the class means. A refit probe is a ridge-shrunken linear discriminant with that threshold; the
+    plain difference of means, the estimator of the paper, stands beside it, because it misses a direction that was
+    attenuated together with its noise.
 
     A component is called when its whole 95 % interval lies beyond its margin. With Gaussian scores and no change
     but private noise of at most .3 SD, fewer than 1 % of simulated audits called anything; exactly at a margin at
@@ -185,8 +189,11 @@ def translation_attenuation(
         None if values is None else check_features(values, n, name)
         for values, name in ((base_features, "base features"), (variant_features, "variant features"))
     ]
-    drift = _measure_drift(base, variant, positive, seed)
-    verdict = _judge(drift, translation_margin, attenuation_margin)
+    drift = measure_drift(base, variant, positive, seed=seed)
+    enough = min(n_positive, n - n_positive) >= MIN_PER_CLASS
+    verdict = _judge(drift, translation_margin, attenuation_margin) if enough else None
+    shift_low, shift_high = drift.translation_interval if enough else (None, None)
+    lost_low, lost_high = (drift.attenuation_interval if enough else None) or (None, None)
     line = _fit_line(base, variant)
     areas = paired_auroc(variant, base, positive)
     accuracies = compare_accuracies(
@@ -200,12 +207,12 @@ def translation_attenuation(
     )
     origin = _origin(base, variant, positive) if verdict in ("attenuation", "both") else None
     result = TranslationAttenuation(
-        translation=drift.translation[0],
-        translation_ci_low=drift.translation[1],
-        translation_ci_high=drift.translation[2],
-        attenuation=drift.attenuation[0],
-        attenuation_ci_low=drift.attenuation[1],
-        attenuation_ci_high=drift.attenuation[2],
+        translation=drift.translation,
+        translation_ci_low=shift_low,
+        translation_ci_high=shift_high,
+        attenuation=drift.attenuation,
+        attenuation_ci_low=lost_low,
+        attenuation_ci_high=lost_high,
         slope=line.slope,
         intercept=line.intercept,
         residual_sd=line.residual_sd,
@@ -232,19 +239,9 @@ def translation_attenuation(
         n_refit=accuracies.n_refit,
         origin=origin,
         accuracy_base_refit_probe=accuracies.base_refit_probe,
+        accuracy_refit_mean_difference=accuracies.refit_mean_difference,
     )
     return dataclasses.replace(result, reasons=_reasons(result), notes=_notes(result, accuracies.loss_p))
-
-
-Estimate = tuple[float, float | None, float | None]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Drift:
-    translation: Estimate
-    attenuation: tuple[float | None, float | None, float | None]
-    d_prime_base: float
-    d_prime_variant: float
 
 
 def _check_spread(base: Vector, variant: Vector, positive: Mask) -> None:
@@ -256,35 +253,16 @@ def _check_spread(base: Vector, variant: Vector, positive: Mask) -> None:
             )
 
 
-def _measure_drift(base: Vector, variant: Vector, positive: Mask, seed: int) -> _Drift:
-    of_base = separation(base[~positive], base[positive])
-    of_variant = separation(variant[~positive], variant[positive])
-    translation: Estimate = translation_interval(base[~positive], base[positive], variant[~positive], seed=seed)
-    attenuation: tuple[float | None, float | None, float | None] = (None, None, None)
-    if of_base.d_prime != 0.0:
-        lost, interval = attenuation_interval(of_base, of_variant)
-        attenuation = (lost, *(interval or (None, None)))
-    if min(positive.sum(), (~positive).sum()) < MIN_PER_CLASS:
-        translation = (translation[0], None, None)
-        attenuation = (attenuation[0], None, None)
-    return _Drift(
-        translation=translation,
-        attenuation=attenuation,
-        d_prime_base=of_base.d_prime,
-        d_prime_variant=of_variant.d_prime,
-    )
-
-
-def _judge(drift: _Drift, translation_margin: float, attenuation_margin: float) -> str | None:
-    """Call what lies beyond its margin with its whole interval; None where an interval is missing."""
-    (_, low, high), (_, lost_low, _) = drift.translation, drift.attenuation
-    if low is None or high is None or lost_low is None:
+def _judge(drift: Drift, translation_margin: float, attenuation_margin: float) -> str | None:
+    """Call what lies beyond its margin with its whole interval; None where no ratio is bounded."""
+    if drift.attenuation_interval is None:
         return None
+    low, high = drift.translation_interval
     moved = low > translation_margin or high < -translation_margin
-    weaker = lost_low > attenuation_margin
-    return {(False, False): "none", (True, False): "translation", (False, True): "attenuation"}.get(
-        (moved, weaker), "both"
-    )
+    weaker = drift.attenuation_interval[0] > attenuation_margin
+    if moved and weaker:
+        return "both"
+    return "translation" if moved else "attenuation" if weaker else "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -335,6 +313,7 @@ def _reasons(result: TranslationAttenuation) -> dict[str, str]:
         "verdict": few if small else unbounded,
         "origin": "no attenuation was called, so there is nothing that it scales about",
         "accuracy_base_refit_probe": "no base features were given",
+        "accuracy_refit_mean_difference": no_features,
     }
     return {name: text for name, text in why.items() if getattr(result, name) is None}
 
