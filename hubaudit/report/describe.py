@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
 
 __all__ = ["describe", "descriptions"]
 
+# Building a schema takes milliseconds, and a page asks for hundreds of descriptions.
+_READ: dict[type[Any], dict[str, str]] = {}
 
-@cache
+
 def descriptions(cls: type[Any]) -> dict[str, str]:
     """The description of every field of one of the report's classes.
 
@@ -20,14 +21,16 @@ def descriptions(cls: type[Any]) -> dict[str, str]:
     Returns:
         Field name to its one-sentence description; fields without one are left out.
     """
+    if cls not in _READ:
+        _READ[cls] = _read(cls)
+    return _READ[cls]
+
+
+def _read(cls: type[Any]) -> dict[str, str]:
     schema = TypeAdapter(cls).json_schema(mode="serialization")
     if "properties" not in schema:  # a class that holds itself is given by reference
         schema = schema["$defs"][cls.__name__]
-    return {
-        name: str(field["description"])
-        for name, field in schema["properties"].items()
-        if "description" in field
-    }
+    return {name: str(field["description"]) for name, field in schema["properties"].items() if "description" in field}
 
 
 def describe(cls: type[Any], key: str) -> str:

@@ -18,17 +18,27 @@ from hubaudit.stats.ranking import Ranking
 from hubaudit.stats.result import Result
 from hubaudit.stats.translation_attenuation import TranslationAttenuation
 
-__all__ = ["Answers", "FigureTable", "answers", "facts", "figure_tables", "floor_meanings", "floor_rows", "model_facts", "ranking_table"]
+__all__ = [
+    "Answers",
+    "FigureTable",
+    "answers",
+    "facts",
+    "figure_tables",
+    "floor_meanings",
+    "floor_rows",
+    "model_facts",
+    "ranking_table",
+]
 
 ITEMS_SHOWN = 60
 _ANSWER_CHARACTERS = 500
 
 _BLOCKS: tuple[tuple[str, str, type[Result]], ...] = (
-    ("correctness_agreement", "Agreement", CorrectnessAgreement),
-    ("prism_bound", "PRISM bound", PrismBound),
-    ("divergence", "Divergence", Divergence),
-    ("direction_floor", "Direction, by decoder block", DirectionFloor),
-    ("translation_attenuation", "Linear monitor", TranslationAttenuation),
+    ("correctness_agreement", "Agreement: all figures", CorrectnessAgreement),
+    ("prism_bound", "PRISM bound: all figures", PrismBound),
+    ("divergence", "Divergence: all figures", Divergence),
+    ("direction_floor", "Direction by decoder block: all figures", DirectionFloor),
+    ("translation_attenuation", "Linear monitor: all figures", TranslationAttenuation),
 )
 
 
@@ -79,8 +89,20 @@ def figure_tables(variant: VariantReport) -> list[FigureTable]:
 
 
 def ranking_table(report: Report) -> FigureTable | None:
-    """The rank correlations of every task, or None where there are none."""
-    return _figure_table("Rank correlation with the risk gap", Ranking, report.ranking) if report.ranking else None
+    """Rank correlation of each predictor with the risk gap, tasks across; None where there is none."""
+    if not report.ranking:
+        return None
+    names = list(dict.fromkeys(name for block in report.ranking.values() for name in block.spearman))
+    rows = [FigureRow(name, "", [_correlation(block, name) for block in report.ranking.values()]) for name in names]
+    return FigureTable("Rank correlation with the risk gap", [clean(task) for task in report.ranking], rows)
+
+
+def _correlation(block: Ranking, name: str) -> Value:
+    value = block.spearman.get(name)
+    if value is None:
+        return Value(DASH, f"Undefined: {clean(block.reasons.get(name, 'the report gives no reason'))}")
+    n_used = block.n_used.get(name, block.n)
+    return Value(number(value, signed=True), f"n = {n_used} variants, p = {number(block.p_value.get(name))}")
 
 
 def _figure_table(title: str, cls: type[Result], columns: Mapping[Any, Result]) -> FigureTable:

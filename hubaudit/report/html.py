@@ -25,7 +25,7 @@ from hubaudit.report.overview import LEVELS, Overview, overview
 from hubaudit.report.plots import drawn
 from hubaudit.report.plots.style import svg
 from hubaudit.report.schema import Report
-from hubaudit.report.text import DASH, clean, number, size
+from hubaudit.report.text import DASH, clean, number, sentence, size
 
 __all__ = ["content_security_policy", "to_html"]
 
@@ -47,32 +47,36 @@ def to_html(report: Report) -> str:
     """
     view = overview(report)
     script = (_TEMPLATES / "script.js").read_text(encoding="utf-8")
-    return _environment().get_template("report.html.jinja").render(
-        report=report,
-        overview=view,
-        levels=LEVELS,
-        columns=COLUMNS,
-        show_task=len(view.tasks) > 1,
-        scale_low=_scale_low(view),
-        css=Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own file
-        policy=content_security_policy(script),
-        plots=_plots(report),
-        tables={entry.index: figure_tables(entry.report) for entry in view.views},
-        answers={entry.index: answers(entry.report) for entry in view.views},
-        models={entry.index: model_facts(entry.report.model) for entry in view.views if entry.report.model},
-        structures={
-            entry.index: json.dumps(entry.report.structure, indent=1, ensure_ascii=False)
-            for entry in view.views
-            if entry.report.structure
-        },
-        base=model_facts(report.base),
-        ranking=ranking_table(report),
-        floor=floor_rows(report),
-        floor_meanings=floor_meanings(),
-        settings=facts(report.settings),
-        surroundings=facts(report.environment),
-        seconds=facts({key: f"{value:.1f} s" for key, value in report.seconds.items()}),
+    return (
+        _environment()
+        .get_template("report.html.jinja")
+        .render(
+            report=report,
+            overview=view,
+            levels=LEVELS,
+            columns=COLUMNS,
+            show_task=len(view.tasks) > 1,
+            scale_low=_scale_low(view),
+            css=Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),
+            script=Markup(script),
+            policy=content_security_policy(script),
+            plots=_plots(report),
+            tables={entry.index: figure_tables(entry.report) for entry in view.views},
+            answers={entry.index: answers(entry.report) for entry in view.views},
+            models={entry.index: model_facts(entry.report.model) for entry in view.views if entry.report.model},
+            structures={
+                entry.index: json.dumps(entry.report.structure, indent=1, ensure_ascii=False)
+                for entry in view.views
+                if entry.report.structure
+            },
+            base=model_facts(report.base),
+            ranking=ranking_table(report),
+            floor=floor_rows(report),
+            floor_meanings=floor_meanings(),
+            settings=facts(report.settings),
+            surroundings=facts(report.environment),
+            seconds=facts({key: f"{value:.1f} s" for key, value in report.seconds.items()}),
+        )
     )
 
 
@@ -94,7 +98,7 @@ def _plots(report: Report) -> list[dict[str, str | Markup]]:
             for kind, width in (("wide", _WIDE), ("narrow", _NARROW))
         ]
         # matplotlib escapes every text that it writes, and `svg` the alt text.
-        markup = Markup("".join(both))  # noqa: S704
+        markup = Markup("".join(both))
         shown.append({"name": plot.name, "title": plot.title, "caption": plot.caption, "svg": markup})
     return shown
 
@@ -114,6 +118,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(clean=clean, number=number, size=size)
+    environment.filters.update(clean=clean, number=number, sentence=sentence, size=size)
     environment.globals.update(DASH=DASH)
     return environment

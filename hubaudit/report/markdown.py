@@ -7,8 +7,9 @@ from collections.abc import Collection
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hubaudit.errors import InputError
-from hubaudit.report.figures import COLUMNS, Cell
-from hubaudit.report.overview import overview
+from hubaudit.report.cell import Cell
+from hubaudit.report.figures import COLUMNS
+from hubaudit.report.overview import LEVELS, VariantView, overview
 from hubaudit.report.plots import drawn
 from hubaudit.report.schema import Finding, Report
 from hubaudit.report.text import markdown, markdown_code, number, size
@@ -45,23 +46,29 @@ def to_markdown(
         InputError: If `specs` names no variant of the report.
     """
     view = overview(report)
-    chosen = [entry for entry in view.views if specs is None or entry.report.spec in specs]
+    chosen = [entry for entry in view.ranked if specs is None or entry.report.spec in specs]
     if specs is not None and not chosen:
         known = ", ".join(variant.spec for variant in report.variants) or "none"
         raise InputError(f"none of {sorted(specs)} is a variant of this report; it holds: {known}")
     indices = {entry.index for entry in chosen}
     rows = [row for row in view.rows if row.view.index in indices and row.view.level != "failed"]
-    text = _environment().get_template("section.md.jinja").render(
-        report=report,
-        overview=view,
-        views=chosen,
-        rows=rows,
-        columns=COLUMNS,
-        show_task=len(view.tasks) > 1,
-        findings=_findings(report, [(entry.label, entry.findings) for entry in chosen if entry.level != "failed"]),
-        plots=drawn(report) if plot_folder is not None else [],
-        plot_folder=plot_folder,
-        heading=heading,
+    text = (
+        _environment()
+        .get_template("section.md.jinja")
+        .render(
+            report=report,
+            overview=view,
+            levels=LEVELS,
+            views=chosen,
+            rows=rows,
+            columns=COLUMNS,
+            show_task=len(view.tasks) > 1,
+            findings=_findings(report, chosen[::-1]),
+            whole=len(chosen) == len(view.views),
+            plots=drawn(report) if plot_folder is not None else [],
+            plot_folder=plot_folder,
+            heading=heading,
+        )
     )
     return text.strip() + "\n"
 
@@ -81,12 +88,21 @@ def card_section(report: Report, *, specs: Collection[str] | None = None, plot_f
     return f"{BEGIN_MARKER}\n{text}{END_MARKER}\n"
 
 
-def _findings(report: Report, variants: list[tuple[str, list[Finding]]]) -> list[tuple[str, Finding]]:
-    """Findings to show, gravest first; those of the whole audit have an empty name."""
-    listed = [("", found) for found in report.findings]
-    listed += [(label, found) for label, findings in variants for found in findings]
-    shown = [entry for entry in listed if entry[1].severity in _FINDINGS_SHOWN]
-    return sorted(shown, key=lambda entry: _FINDINGS_SHOWN.index(entry[1].severity))
+def _findings(report: Report, variants: list[VariantView]) -> list[tuple[str, list[Finding]]]:
+    """Warnings and notices by variant, the worst variant first; those of the whole audit have an empty name.
+
+    Where a variant's drift sits is told once, on its weakest task: the other tasks nearly always agree.
+    """
+    listed = [("", [found for found in report.findings if found.severity in _FINDINGS_SHOWN])]
+    for entry in variants:
+        shown = [
+            found
+            for found in entry.findings
+            if found.severity in _FINDINGS_SHOWN and (found in entry.judging or found.task in (None, entry.task))
+        ]
+        if entry.level != "failed":
+            listed.append((entry.label, shown))
+    return [(name, shown) for name, shown in listed if shown]
 
 
 def _cell(cell: Cell) -> str:

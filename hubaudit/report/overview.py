@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hubaudit.report.figures import Cell, cells
+from hubaudit.report.cell import Cell
+from hubaudit.report.figures import cells
 from hubaudit.report.schema import Finding, Report, VariantReport
 from hubaudit.report.text import clean, percent, plural, short_labels, size
 
@@ -15,7 +17,7 @@ Level = Literal["close", "some", "changed", "incomplete", "failed"]
 
 LEVELS: dict[Level, tuple[str, str, str]] = {
     "close": ("✓", "Close to the base", "no warning, and no notice of a changed behaviour"),
-    "some": ("~", "Some change", "a notice says what moved; read it before use"),
+    "some": ("≈", "Some change", "a notice says what moved; read it before use"),
     "changed": ("!", "Check before use", "a warning says what broke, or may have"),
     "incomplete": ("…", "Incomplete", "not all figures were measured"),
     "failed": ("×", "Not audited", "no figures"),  # noqa: RUF001 - a sign, not the letter
@@ -51,6 +53,8 @@ class VariantView:
     """Why it got this verdict."""
     findings: list[Finding]
     """Its findings, the gravest first."""
+    judging: list[Finding]
+    """Those of them that make the verdict, the gravest first."""
     task: str | None
     """The task where it keeps least of the base's right answers."""
     cells: dict[str, Cell]
@@ -72,6 +76,9 @@ class Overview:
     """The whole audit as a reader meets it."""
 
     headline: str
+    """The answer in a sentence or two."""
+    counts: list[tuple[Level, int]]
+    """How many variants got each verdict that occurs, best first."""
     views: list[VariantView]
     """In the order of the report."""
     ranked: list[VariantView]
@@ -97,11 +104,12 @@ def overview(report: Report) -> Overview:
     rows = [
         Row(view=view, task=task, cells=cells(report, view.report, task))
         for view in views
-        for task in (_measured(view.report, tasks) or [None])
+        for task in _measured(view.report, tasks)
     ]
     ranked = sorted(views, key=lambda view: (list(LEVELS).index(view.level), _divergence(view.report)))
     return Overview(
-        headline=_headline(views),
+        headline=_headline(ranked),
+        counts=[(level, n) for level in LEVELS if (n := sum(view.level == level for view in views))],
         views=views,
         ranked=ranked,
         rows=rows,
@@ -111,20 +119,31 @@ def overview(report: Report) -> Overview:
 
 
 def _view(report: Report, variant: VariantReport, index: int, label: str) -> VariantView:
+    judging = _judging(variant)
     findings = sorted(variant.findings, key=lambda found: -_SEVERITIES.index(found.severity))
     level = _level(variant)
     task = _weakest_task(variant)
     shown = cells(report, variant, task)
-    sentence = _sentence(variant, task, shown)
+    agreement, rest = _answers(variant, task), _other_figures(variant, shown)
+    sentence = _joined([*agreement, *rest])
     if variant.error is not None:
         reason = clean(variant.error.message)
     elif level in ("some", "changed"):
-        reason = clean(_judging(variant)[0].text)
+        reason = clean(judging[0].text)
     else:
-        reason = sentence
+        reason = _joined([*agreement[1:], *rest])  # the page shows the agreement itself as a bar
     return VariantView(
-        index=index, label=label, spec=clean(variant.spec), report=variant, level=level,
-        sentence=sentence, reason=reason, findings=findings, task=task, cells=shown,
+        index=index,
+        label=label,
+        spec=clean(variant.spec),
+        report=variant,
+        level=level,
+        sentence=sentence,
+        reason=reason,
+        findings=findings,
+        judging=judging,
+        task=task,
+        cells=shown,
     )
 
 
@@ -150,10 +169,10 @@ def _judging(variant: VariantReport) -> list[Finding]:
     return sorted(judging, key=lambda found: -_SEVERITIES.index(found.severity))
 
 
-def _measured(variant: VariantReport, tasks: list[str]) -> list[str]:
-    """The tasks that the variant has any figure on, in the report's order."""
+def _measured(variant: VariantReport, tasks: list[str]) -> Sequence[str | None]:
+    """The tasks that the variant has any figure on, in the report's order; None alone where there is none."""
     blocks = (variant.correctness_agreement, variant.prism_bound, variant.divergence)
-    return [task for task in tasks if any(task in block for block in blocks)]
+    return [task for task in tasks if any(task in block for block in blocks)] or [None]
 
 
 def _divergence(variant: VariantReport) -> float:
@@ -174,55 +193,63 @@ def _weakest_task(variant: VariantReport) -> str | None:
     return next(iter([*variant.correctness_agreement, *variant.divergence]), None)
 
 
-def _sentence(variant: VariantReport, task: str | None, shown: dict[str, Cell]) -> str:
-    """What was measured, on the weakest task, and what became of direction and monitor."""
-    if variant.error is not None:
-        return f"could not be audited: {clean(variant.error.message)}"
-    parts: list[str] = []
+def _answers(variant: VariantReport, task: str | None) -> list[str]:
+    """What became of the answers on the weakest task: agreement and accuracy, then the flips."""
     block = variant.correctness_agreement.get(task or "")
-    if block is not None and task is not None:
-        several = len(variant.correctness_agreement)
-        where = f"{clean(task)}, its weakest of {several} tasks" if several > 1 else clean(task)
-        kept = percent(block.correctness_agreement)
-        interval = f" (95% CI {percent(block.ci_low)} to {percent(block.ci_high)})" if block.ci_low is not None else ""
-        accuracy = f"accuracy {percent(block.base_accuracy)} → {percent(block.variant_accuracy)}"
-        if block.correctness_agreement is None:
-            parts.append(f"{accuracy} on {where}")
-        else:
-            parts.append(f"keeps {kept} of the base's right answers on {where}{interval}, {accuracy}")
-        parts.append(f"{block.regressions} lost and {block.recoveries} gained of {block.n} answers")
+    if variant.error is not None or block is None or task is None:
+        return []
+    several = len(variant.correctness_agreement)
+    where = f"{clean(task)}, its weakest of {several} tasks" if several > 1 else clean(task)
+    kept = percent(block.correctness_agreement)
+    interval = f" (95% CI {percent(block.ci_low)} to {percent(block.ci_high)})" if block.ci_low is not None else ""
+    accuracy = f"accuracy {percent(block.base_accuracy)} → {percent(block.variant_accuracy)}"
+    agreed = f"keeps {kept} of the base's right answers on {where}{interval}, {accuracy}"
+    return [
+        agreed if block.correctness_agreement is not None else f"{accuracy} on {where}",
+        f"{plural(block.regressions, 'right answer')} lost and {block.recoveries} gained of {plural(block.n, 'item')}",
+    ]
+
+
+def _other_figures(variant: VariantReport, shown: dict[str, Cell]) -> list[str]:
+    """Divergence, direction and monitor, where they were measured."""
+    if variant.error is not None:
+        return [f"could not be audited: {clean(variant.error.message)}"]
+    parts = []
     if shown["kl"].sort is not None:
         parts.append(f"KL {shown['kl'].text} nats per token")
     if shown["direction"].sort is not None:
-        parts.append(f"direction {shown['direction'].text} ({shown['direction'].detail})")
+        parts.append(f"direction: {shown['direction'].text} ({shown['direction'].detail})")
     if shown["monitor"].sort is not None:
-        parts.append(f"monitor {shown['monitor'].text}")
+        moved = shown["monitor"].text
+        parts.append(f"monitor: {'translation and attenuation' if moved == 'both' else moved}")
+    return parts
+
+
+def _joined(parts: list[str]) -> str:
     return "; ".join(parts) if parts else "no figure was measured"
 
 
-def _headline(views: list[VariantView]) -> str:
-    """How many variants got which verdict, and the smallest that stays close."""
-    if not views:
+def _headline(ranked: list[VariantView]) -> str:
+    """How many variants stay close, and the smallest that does, or else the one that changed least."""
+    if not ranked:
         return "This audit has no variants."
-    counts = {level: sum(view.level == level for view in views) for level in LEVELS}
-    close = [view for view in views if view.level == "close"]
-    audited = len(views) - counts["failed"] - counts["incomplete"]
-    parts = [f"{counts['close']} of {plural(audited, 'audited variant')} stay close to the base"]
-    if counts["close"] == 1:
-        parts = [f"1 of {plural(audited, 'audited variant')} stays close to the base"]
+    audited = [view for view in ranked if view.level in ("close", "some", "changed")]
     if not audited:
-        parts = ["No variant was audited completely"]
-    sized = [view for view in close if view.report.model is not None]
-    if sized:
-        best = min(sized, key=lambda view: view.report.model.size_bytes if view.report.model else 0)
-        n_bytes = best.report.model.size_bytes if best.report.model else None
-        parts.append(f"the smallest of them is {best.label} ({size(n_bytes)})")
-    rest = [
-        f"{counts['some']} with some change" if counts["some"] else "",
-        f"{counts['changed']} to check before use" if counts["changed"] else "",
-        f"{counts['incomplete']} incomplete" if counts["incomplete"] else "",
-        f"{counts['failed']} not audited" if counts["failed"] else "",
-    ]
-    text = ("; " if len(parts) > 1 else "").join(parts)
-    others = ", ".join(part for part in rest if part)
-    return f"{text}. {others[0].upper()}{others[1:]}." if others else f"{text}."
+        return "No variant was audited completely."
+    close = [view for view in audited if view.level == "close"]
+    if not close:
+        none = (
+            "The only audited variant does not stay" if len(audited) == 1 else f"None of {len(audited)} variants stays"
+        )
+        least = "" if len(audited) == 1 else f" The least changed is {_sized(audited[0])}."
+        return f"{none} close to the base.{least}"
+    if len(close) == 1:
+        which = "The only audited variant" if len(audited) == 1 else f"1 of {len(audited)} variants"
+        return f"{which} stays close to the base: {_sized(close[0])}."
+    smallest = min(close, key=lambda view: view.report.model.size_bytes if view.report.model else float("inf"))
+    several = "All" if len(close) == len(audited) else f"{len(close)} of"
+    return f"{several} {len(audited)} variants stay close to the base. The smallest of them is {_sized(smallest)}."
+
+
+def _sized(view: VariantView) -> str:
+    return view.label if view.report.model is None else f"{view.label} ({size(view.report.model.size_bytes)})"

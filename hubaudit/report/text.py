@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 __all__ = [
     "DASH",
+    "MINUS",
     "clean",
     "clip",
     "markdown",
@@ -17,16 +18,18 @@ __all__ = [
     "number",
     "percent",
     "plural",
+    "sentence",
     "short_labels",
     "size",
 ]
 
 DASH = "–"  # noqa: RUF001 - an en dash is what an undefined figure looks like
+MINUS = "−"  # noqa: RUF001 - the mathematical sign, as wide as a plus
 _REPLACEMENT = "�"
 _BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _PLAIN_CODE = re.compile(r"[A-Za-z0-9 ./:@+*,=_-]+")
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*\[\]|~$])|(?<![A-Za-z0-9_])(_)|(_)(?![A-Za-z0-9_])")
-_MARKDOWN_LINE_START = re.compile(r"^(\s*)([#+=-]|\d+[.)])")
+_MARKDOWN_LINE_START = re.compile(r"^(?:(#{1,6}|[+-]|\d{1,9}[.)])(?=\s|$)|([-=]+)$)")
 
 
 def clean(text: str, *, keep_newlines: bool = False) -> str:
@@ -68,9 +71,11 @@ def markdown(text: str) -> str:
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # An address would become a link by itself; the escaped colon and dot keep it text.
     line = line.replace("://", "\\://").replace("www.", "www\\.")
-    return _MARKDOWN_LINE_START.sub(
-        lambda found: f"{found[1]}{found[2][:-1]}\\{found[2][-1]}", line
-    )
+    if start := _MARKDOWN_LINE_START.match(line):
+        # Escaping the sign itself: before a digit a backslash would be a backslash.
+        at = start.end() - 1 if line[0].isdigit() else 0
+        line = f"{line[:at]}\\{line[at:]}"
+    return line
 
 
 def markdown_code(text: str) -> str:
@@ -120,6 +125,12 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def sentence(text: str) -> str:
+    """The text with a capital first letter, unless it begins with a name such as `org/model`."""
+    first = text.split(" ", 1)[0]
+    return text[:1].upper() + text[1:] if first.isalpha() else text
+
+
 def short_labels(specs: Sequence[str], *, limit: int = 32) -> list[str]:
     """The shortest name of each variant that still tells it from the others.
 
@@ -136,14 +147,9 @@ def short_labels(specs: Sequence[str], *, limit: int = 32) -> list[str]:
     cleaned = [clean(spec) or "(no name)" for spec in specs]
     candidates = [_candidates(spec) for spec in cleaned]
     owners = Counter(name for names in candidates for name in set(names))
-    labels = [
-        clip(next((name for name in names if owners[name] == 1), names[-1]), limit) for names in candidates
-    ]
+    labels = [clip(next((name for name in names if owners[name] == 1), names[-1]), limit) for names in candidates]
     seen = Counter(labels)
-    return [
-        label if seen[label] == 1 else f"{label} #{index + 1}"
-        for index, label in enumerate(labels)
-    ]
+    return [label if seen[label] == 1 else f"{label} #{index + 1}" for index, label in enumerate(labels)]
 
 
 def _candidates(spec: str) -> list[str]:

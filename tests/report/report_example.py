@@ -30,7 +30,7 @@ from hubaudit.stats.direction_floor import DirectionFloor
 from hubaudit.stats.divergence import Divergence
 from hubaudit.stats.paired import mcnemar_p, wilson_interval
 from hubaudit.stats.prism_bound import PrismBound
-from hubaudit.stats.ranking import Ranking
+from hubaudit.stats.ranking import Ranking, ranking
 from hubaudit.stats.translation_attenuation import TranslationAttenuation
 
 HOSTILE = "<script>alert(1)</script>|`x`\n<!-- hubaudit:end -->\x1b[31m[red]$a$"
@@ -77,14 +77,29 @@ def agreement(n: int, correct: int, lost: int, gained: int, moved: int) -> Corre
     spread = 1.96 * math.sqrt(max(1, lost + gained)) / n
     return fill(
         CorrectnessAgreement,
-        correctness_agreement=(correct - lost) / correct, ci_low=low, ci_high=high,
-        base_accuracy=correct / n, variant_accuracy=(correct - lost + gained) / n, accuracy_delta=delta,
-        accuracy_delta_ci_low=delta - spread, accuracy_delta_ci_high=delta + spread,
-        ceiling=min(1.0, (correct - lost + gained) / correct), n=n, n_base_correct=correct, regressions=lost,
-        recoveries=gained, wrong_to_other_wrong=moved, same_answer_rate=1 - (lost + gained + moved) / n,
-        churn_rate=(lost + gained + moved) / n, flip_rate=(lost + gained) / n, mcnemar_p=mcnemar_p(lost, gained),
-        tost_p=0.01 if lost + gained < n * 0.02 else 0.4, tost_margin=0.02, equivalent=lost + gained < n * 0.02,
-        mde=2.8 * math.sqrt(max(1, lost + gained) / n / n), n_changed=lost + gained + moved, by_subject=None,
+        correctness_agreement=(correct - lost) / correct,
+        ci_low=low,
+        ci_high=high,
+        base_accuracy=correct / n,
+        variant_accuracy=(correct - lost + gained) / n,
+        accuracy_delta=delta,
+        accuracy_delta_ci_low=delta - spread,
+        accuracy_delta_ci_high=delta + spread,
+        ceiling=min(1.0, (correct - lost + gained) / correct),
+        n=n,
+        n_base_correct=correct,
+        regressions=lost,
+        recoveries=gained,
+        wrong_to_other_wrong=moved,
+        same_answer_rate=1 - (lost + gained + moved) / n,
+        churn_rate=(lost + gained + moved) / n,
+        flip_rate=(lost + gained) / n,
+        mcnemar_p=mcnemar_p(lost, gained),
+        tost_p=0.01 if lost + gained < n * 0.02 else 0.4,
+        tost_margin=0.02,
+        equivalent=lost + gained < n * 0.02,
+        mde=2.8 * math.sqrt(max(1, lost + gained) / n / n),
+        by_subject=None,
     )
 
 
@@ -97,21 +112,48 @@ def prism(strength: float, *, head: bool, n_items: int, n_tokens: int, sign: flo
     rho = 71.0
     return fill(
         PrismBound,
-        bound=delta + gamma, delta=delta, gamma=gamma, rho_base=rho, rho_variant=rho - math.sqrt(scale), scale=scale,
-        shape=shape, omega=1 - shape / (2 * rho * (rho - math.sqrt(scale))), k_feat=k_feat, k_feat_case="pairwise",
-        k_pred=math.sqrt(2), alignment="identity", weights="item", n_items=n_items, n_tokens=n_tokens,
-        dominant_axis=max(axes, key=lambda axis: axes[axis]), dominant_gap="features",
-        logratio_bound=abs(features + own) * 3 + 0.05 * strength, kl=0.06 * strength, risk_base=1.402,
-        risk_variant=1.402 + features + own, risk_hybrid=1.402 + features, risk_gap=features + own,
-        gap_features=features, gap_head=own, d_mean_square=scale + shape,
+        bound=delta + gamma,
+        delta=delta,
+        gamma=gamma,
+        rho_base=rho,
+        rho_variant=rho - math.sqrt(scale),
+        scale=scale,
+        shape=shape,
+        omega=1 - shape / (2 * rho * (rho - math.sqrt(scale))),
+        k_feat=k_feat,
+        k_feat_case="pairwise",
+        k_pred=math.sqrt(2),
+        alignment="identity",
+        weights="item",
+        n_items=n_items,
+        n_tokens=n_tokens,
+        dominant_axis=max(axes, key=lambda axis: axes[axis]),
+        dominant_gap="features",
+        logratio_bound=abs(features + own) * 3 + 0.05 * strength,
+        kl=0.06 * strength,
+        risk_base=1.402,
+        risk_variant=1.402 + features + own,
+        risk_hybrid=1.402 + features,
+        risk_gap=features + own,
+        gap_features=features,
+        gap_head=own,
+        d_mean_square=scale + shape,
     )
 
 
 def divergence(strength: float, n_tokens: int) -> Divergence:
     return fill(
-        Divergence, kl=0.06 * strength, kl_se=0.004 * strength, kl_median=0.03 * strength, kl_p90=0.15 * strength,
-        kl_p99=0.5 * strength, kl_max=1.9 * strength, top1_agreement=1 / (1 + 0.09 * strength),
-        gold_delta_p_mean=-0.003 * strength, gold_delta_p_rms=0.04 * math.sqrt(strength), n_tokens=n_tokens,
+        Divergence,
+        kl=0.06 * strength,
+        kl_se=0.004 * strength,
+        kl_median=0.03 * strength,
+        kl_p90=0.15 * strength,
+        kl_p99=0.5 * strength,
+        kl_max=1.9 * strength,
+        top1_agreement=1 / (1 + 0.09 * strength),
+        gold_delta_p_mean=-0.003 * strength,
+        gold_delta_p_rms=0.04 * math.sqrt(strength),
+        n_tokens=n_tokens,
         n_nonfinite=0,
     )
 
@@ -126,12 +168,33 @@ def direction(degrees: float, layer: int, n: int) -> DirectionFloor:
     cosine = corrected * (0.999 - layer / 6000)
     return fill(
         DirectionFloor,
-        rho_naive=17.1, rho=16.9 - layer / 40, rho_per_sqrt_d=0.704, kappa=125.0, n_a=n, n_b=n, n_per_class=float(n),
-        d=576, floor_half_split=0.969, floor_independent=0.984, cosine=cosine, own_null_mean=null, own_null_sd=sd,
-        base_null_mean=null + 0.001, verdict="rotation" if cosine < null - 2 * sd else "within_noise",
-        resolution=2 * sd, corrected_cosine=corrected, ci_low=low, ci_high=high, rotation_degrees=turn,
-        rotation_detected=high < 1, min_detectable_degrees=2.1, theta0_degrees=5.0, calibrated_verdict=calibrated,
-        subspace_gain=1 - degrees / 300, rotation_p=0.0001 if calibrated == "rotation" else 0.5, n_splits=200,
+        rho_naive=17.1,
+        rho=16.9 - layer / 40,
+        rho_per_sqrt_d=0.704,
+        kappa=125.0,
+        n_a=n,
+        n_b=n,
+        n_per_class=float(n),
+        d=576,
+        floor_half_split=0.969,
+        floor_independent=0.984,
+        cosine=cosine,
+        own_null_mean=null,
+        own_null_sd=sd,
+        base_null_mean=null + 0.001,
+        verdict="rotation" if cosine < null - 2 * sd else "within_noise",
+        resolution=2 * sd,
+        corrected_cosine=corrected,
+        ci_low=low,
+        ci_high=high,
+        rotation_degrees=turn,
+        rotation_detected=high < 1,
+        min_detectable_degrees=2.1,
+        theta0_degrees=5.0,
+        calibrated_verdict=calibrated,
+        subspace_gain=1 - degrees / 300,
+        rotation_p=0.0001 if calibrated == "rotation" else 0.5,
+        n_splits=200,
     )
 
 
@@ -143,44 +206,82 @@ def monitor(degrees: float, n: int, rng: np.random.Generator) -> tuple[Monitor, 
     moved, faded = abs(shift) > 0.35, 1 - slope > 0.1
     verdict = "both" if moved and faded else "translation" if moved else "attenuation" if faded else "none"
     scores = Monitor(
-        layer=15, probe="mean difference on the other half of the prompts", labels=labels.tolist(),
-        base_scores=base.tolist(), variant_scores=variant.tolist(),
+        layer=15,
+        probe="mean difference on the other half of the prompts",
+        labels=labels.tolist(),
+        base_scores=base.tolist(),
+        variant_scores=variant.tolist(),
     )
     return scores, fill(
         TranslationAttenuation,
-        translation=shift, translation_ci_low=shift - 0.1, translation_ci_high=shift + 0.1, attenuation=1 - slope,
-        attenuation_ci_low=0.95 - slope, attenuation_ci_high=1.05 - slope, slope=slope, intercept=shift,
-        residual_sd=0.1 + degrees / 60, r2=0.97, auroc_base=0.998, auroc_variant=0.997, auroc_delta=-0.001,
-        delong_p=0.3, accuracy_base=0.98, accuracy_fixed=0.98 - degrees / 100, accuracy_refit_threshold=0.97,
-        verdict=verdict, n=2 * n,
+        translation=shift,
+        translation_ci_low=shift - 0.1,
+        translation_ci_high=shift + 0.1,
+        attenuation=1 - slope,
+        attenuation_ci_low=0.95 - slope,
+        attenuation_ci_high=1.05 - slope,
+        slope=slope,
+        intercept=shift,
+        residual_sd=0.1 + degrees / 60,
+        r2=0.97,
+        auroc_base=0.998,
+        auroc_variant=0.997,
+        auroc_delta=-0.001,
+        delong_p=0.3,
+        accuracy_base=0.98,
+        accuracy_fixed=0.98 - degrees / 100,
+        accuracy_refit_threshold=0.97,
+        verdict=verdict,
+        n=2 * n,
     )
 
 
 def model(spec: str, n_bytes: int, bits: float, *, head: bool, cls: type[Any] = ModelReport) -> Any:
     hub = "/" in spec
     return cls(
-        spec=spec, repo_id=spec.partition(":")[0] if hub else None, revision=SHA if hub else None,
-        content_id="sha256:" + SHA * 2, format="gguf:" + spec.rpartition(":")[2] if "GGUF" in spec else spec,
-        engine="transformers 5.24.0, torch 2.13.0", dtype="bfloat16", n_parameters=134_515_008,
-        quantized_fraction=0.0 if bits == 16 else 0.79, bits_per_weight=bits, size_bytes=n_bytes,
+        spec=spec,
+        repo_id=spec.partition(":")[0] if hub else None,
+        revision=SHA if hub else None,
+        content_id="sha256:" + SHA * 2,
+        format="gguf:" + spec.rpartition(":")[2] if "GGUF" in spec else spec,
+        engine="transformers 5.24.0, torch 2.13.0",
+        dtype="bfloat16",
+        n_parameters=134_515_008,
+        quantized_fraction=0.0 if bits == 16 else 0.79,
+        bits_per_weight=bits,
+        size_bytes=n_bytes,
         head=HeadReport(
-            vocabulary=49152, width=576, bias=False, scale=1.0, softcap=None, tied=True, quantized=head,
-            check_max_difference=0.012, check_tolerance=0.06,
+            vocabulary=49152,
+            width=576,
+            bias=False,
+            scale=1.0,
+            softcap=None,
+            tied=True,
+            quantized=head,
+            check_max_difference=0.012,
+            check_tolerance=0.06,
         ),
-        weight_error=None if bits == 16 else 0.5 ** (bits - 1), notes=["the tensors were expanded to bfloat16"],
+        weight_error=None if bits == 16 else 0.5 ** (bits - 1),
+        notes=["the tensors were expanded to bfloat16"],
     )
 
 
 def changed(task: str, block: CorrectnessAgreement) -> list[ChangedItem]:
     kinds = (
-        ["regression"] * block.regressions + ["recovery"] * block.recoveries
+        ["regression"] * block.regressions
+        + ["recovery"] * block.recoveries
         + ["wrong_to_other_wrong"] * block.wrong_to_other_wrong
     )
     answers = {"regression": ("B", "C"), "recovery": ("A", "B"), "wrong_to_other_wrong": ("A", "D")}
     return [
         ChangedItem.model_validate(
-            {"item_id": f"{task}/{100 + 7 * i}", "gold": "B", "base_answer": answers[kind][0],
-             "variant_answer": answers[kind][1], "kind": kind}
+            {
+                "item_id": f"{task}/{100 + 7 * i}",
+                "gold": "B",
+                "base_answer": answers[kind][0],
+                "variant_answer": answers[kind][1],
+                "kind": kind,
+            }
         )
         for i, kind in enumerate(kinds)
     ]
@@ -188,12 +289,14 @@ def changed(task: str, block: CorrectnessAgreement) -> list[ChangedItem]:
 
 def variant(spec: str, mb: float, bits: float, strength: float, head: bool, degrees: float, seed: int) -> VariantReport:
     rng = np.random.default_rng(seed)
-    flips = lambda n, rate: int(round(n * rate * math.sqrt(strength)))  # noqa: E731 - three uses, one line
+    flips = lambda n, rate: round(n * rate * math.sqrt(strength))  # noqa: E731 - three uses, one line
     arc = agreement(256, 141, flips(256, 0.06), flips(256, 0.04), flips(256, 0.07))
     answer = agreement(128, 52, flips(128, 0.05), flips(128, 0.045), flips(128, 0.11))
     scores, shift = monitor(degrees, 48, rng)
     return VariantReport(
-        spec=spec, status="done", model=model(spec, int(mb * 1e6), bits, head=head),
+        spec=spec,
+        status="done",
+        model=model(spec, int(mb * 1e6), bits, head=head),
         correctness_agreement={"arc": arc, "gsm8k": answer},
         agreement_by_metric={"arc": {"acc": arc, "acc_norm": arc}, "gsm8k": {"exact_match": answer}},
         prism_bound={
@@ -202,8 +305,10 @@ def variant(spec: str, mb: float, bits: float, strength: float, head: bool, degr
         },
         divergence={"arc": divergence(strength, 3120), "gsm8k": divergence(1.2 * strength, 9411)},
         direction_floor={layer: direction(degrees, layer, 96) for layer in range(3, 30, 3)},
-        translation_attenuation=shift, monitor=scores,
-        changed_items={"arc": changed("arc", arc), "gsm8k": changed("gsm8k", answer)}, seconds={"forward": 21.4},
+        translation_attenuation=shift,
+        monitor=scores,
+        changed_items={"arc": changed("arc", arc), "gsm8k": changed("gsm8k", answer)},
+        seconds={"forward": 21.4},
     )
 
 
@@ -211,7 +316,7 @@ def narrow() -> VariantReport:
     """A distilled variant of another width: agreement and KL stay, the rest is null with the reason."""
     reason = "the variant's features are 384 wide, the base's 576, so they cannot be compared"
     made = variant("org/tiny-60M-distilled", 120, 16, 2.2, False, 0.0, 90)
-    nothing = {key: reason for key in ("bound", "risk_gap", "dominant_axis", "delta", "gamma", "logratio_bound")}
+    nothing = dict.fromkeys(("bound", "risk_gap", "dominant_axis", "delta", "gamma", "logratio_bound"), reason)
     null = lambda n, tokens: fill(  # noqa: E731 - two uses
         PrismBound, nothing, k_pred=math.sqrt(2), alignment="identity", weights="item", n_items=n, n_tokens=tokens
     )
@@ -240,7 +345,9 @@ def example_report(*, hostile: bool = False) -> Report:
     )
     diagnose(variants, compute)
     made = Report(
-        created="2026-03-14T09:26:53Z", hubaudit_version="0.1.0", seed=0,
+        created="2026-03-14T09:26:53Z",
+        hubaudit_version="0.1.0",
+        seed=0,
         environment={"python": "3.11.7", "torch": "2.13.0", "device": "cpu", "threads": "2"},
         settings={"limit": 256, "batch_tokens": 8192, "generate": False, "probe": None},
         base=model("org/tiny-135M", 269_060_352, 16, head=False, cls=BaseReport),
@@ -249,14 +356,21 @@ def example_report(*, hostile: bool = False) -> Report:
             task("gsm8k", "answer", "openai/gsm8k@e53f048", "exact_match", 128, 9411, 52 / 128),
         ],
         contrast=ContrastReport(
-            name="builtin", source="hubaudit's own prompts", n_a=96, n_b=96, layers=list(range(3, 30, 3)),
+            name="builtin",
+            source="hubaudit's own prompts",
+            n_a=96,
+            n_b=96,
+            layers=list(range(3, 30, 3)),
             monitor_layer=15,
         ),
-        compute_floor=compute, variants=variants,
-        ranking={name: fill(Ranking) for name in ("arc", "gsm8k")},
+        compute_floor=compute,
+        variants=variants,
+        ranking={name: rank(variants, name) for name in ("arc", "gsm8k")},
         findings=[
             Finding(
-                id="dataset_replaced", severity="notice", text="mmlu could not be reached; the built-in set took its place",
+                id="dataset_replaced",
+                severity="notice",
+                text="mmlu could not be reached; the built-in set took its place",
                 remedy="set HF_ENDPOINT or pass a JSONL file",
             )
         ],
@@ -265,10 +379,23 @@ def example_report(*, hostile: bool = False) -> Report:
     return poison(made) if hostile else made
 
 
+def rank(variants: list[VariantReport], task: str) -> Ranking:
+    blocks = [entry.prism_bound[task] for entry in variants if task in entry.prism_bound]
+    predictors = {key: [getattr(block, key) for block in blocks] for key in ("bound", "delta", "logratio_bound")}
+    gaps = [None if block.risk_gap is None else abs(block.risk_gap) for block in blocks]
+    return ranking(predictors | {"constant": [1.0] * len(gaps)}, gaps)
+
+
 def task(name: str, kind: Any, source: str, metric: str, n: int, tokens: int, accuracy: float) -> TaskReport:
     return TaskReport(
-        name=name, kind=kind, source=source, headline_metric=metric, n_items=n, n_tokens=tokens,
-        item_ids=[f"{name}/{index}" for index in range(n)], base_accuracy={metric: accuracy},
+        name=name,
+        kind=kind,
+        source=source,
+        headline_metric=metric,
+        n_items=n,
+        n_tokens=tokens,
+        item_ids=[f"{name}/{index}" for index in range(n)],
+        base_accuracy={metric: accuracy},
     )
 
 
@@ -296,5 +423,3 @@ def poison(report: Report) -> Report:
     for found in report.findings:
         found.text = found.remedy = HOSTILE
     return report
-
-

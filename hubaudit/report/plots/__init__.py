@@ -61,31 +61,49 @@ class DrawnPlot:
 
 PLOTS = (
     Plot(
-        name="flips", title="Which answers changed", draw=flips_plot, has_data=has_flips, describe=flips_alt,
+        name="flips",
+        title="Which answers changed",
+        draw=flips_plot,
+        has_data=has_flips,
+        describe=flips_alt,
         caption="Share of the items by what happened to their answer. Two variants of equal accuracy can differ "
         "in every coloured part.",
     ),
     Plot(
-        name="bound", title="Bound against risk gap", draw=bound_plot, has_data=has_bound, describe=bound_alt,
+        name="bound",
+        title="Bound against risk gap",
+        draw=bound_plot,
+        has_data=has_bound,
+        describe=bound_alt,
         caption="Each marker is a variant on a task: how much its loss moved (right is worse), and the bound "
         "that PRISM gives without labels. All markers lie above the dashed line, or the bound would be wrong. "
         "The dash under a marker is the certificate, the largest gap that any labels on these tokens could show.",
     ),
     Plot(
-        name="axes", title="Which part drifted", draw=axes_plot, has_data=has_axes, describe=axes_alt,
+        name="axes",
+        title="Which part drifted",
+        draw=axes_plot,
+        has_data=has_axes,
+        describe=axes_alt,
         caption="Shares of the bound, with its size and largest axis beside the bar. Bound = delta + gamma; "
         "delta = K·√(scale + shape) is a root of a sum, so its part of the bar is divided as scale and shape "
         "divide delta².",
     ),
     Plot(
-        name="direction", title="Direction by layer", draw=direction_plot, has_data=has_direction,
+        name="direction",
+        title="Direction by layer",
+        draw=direction_plot,
+        has_data=has_direction,
         describe=direction_alt,
         caption="Line: cosine between the directions of variant and base. Grey: what two halves of the prompts "
         "give within the variant itself, mean ± 2 sd. Markers: the cosine with estimator noise removed, with "
         "its 95% interval and verdict.",
     ),
     Plot(
-        name="monitor", title="A linear monitor's scores", draw=monitor_plot, has_data=has_monitor,
+        name="monitor",
+        title="A linear monitor's scores",
+        draw=monitor_plot,
+        has_data=has_monitor,
         describe=monitor_alt,
         caption="One point a prompt; green lines are the base's threshold. A cloud beside the dashed diagonal was "
         "moved (translation: set the threshold anew), a flatter one was shrunk (attenuation: refit the probe).",

@@ -66,7 +66,7 @@ def bound_plot(report: Report, *, width: float = 8.0) -> Figure:
     with style():
         shown = sorted({point.variant for point in points})
         shown_tasks = sorted({point.task for point in points})
-        columns = max(1, int(width / 2.0))
+        columns = max(2, int(width / 2.0))
         entries = len(shown) + (len(shown_tasks) if len(shown_tasks) > 1 else 0) + 1
         made = figure(width, min(width, 4.4) * 0.9 + 0.19 * math.ceil(entries / columns))
         axes = made.add_subplot()
@@ -82,7 +82,7 @@ def bound_plot(report: Report, *, width: float = 8.0) -> Figure:
         if len(shown_tasks) > 1:
             handles += [_task_handle(index, tasks[index]) for index in shown_tasks]
         handles.append(Line2D([], [], color=MUTED, marker="_", linestyle="none", label="certificate"))
-        made.legend(handles=handles, loc="outside lower left", ncols=columns, columnspacing=1.2, handletextpad=0.3)
+        made.legend(handles=handles, loc="outside upper left", ncols=columns, columnspacing=1.2, handletextpad=0.3)
     return made
 
 
@@ -111,14 +111,16 @@ def _safe_region(axes: Axes) -> None:
     top = axes.get_ylim()[1]
     axes.fill_between([low, high], [low, high], [top, top], color=GREEN, alpha=0.09, linewidth=0)
     axes.plot([low, high], [low, high], color=MUTED, linewidth=1.2, linestyle=(0, (4, 2)))
-    axes.annotate(
-        "bound = |risk gap|", (high, high), xytext=(-4, -16), textcoords="offset points", ha="right", va="top", color=MUTED,
+    axes.text(
+        0.99,
+        0.03,
+        "bound = |risk gap| on the dashed line",
+        transform=axes.transAxes,
+        ha="right",
+        color=MUTED,
         fontsize=8.5,
     )
-    axes.annotate(
-        "bound holds", (0, 1), xycoords="axes fraction", xytext=(6, -6), textcoords="offset points",
-        va="top", color=GREEN, fontsize=8.5,
-    )
+    axes.text(0.01, 0.98, "bound holds", transform=axes.transAxes, va="top", color=GREEN, fontsize=8.5)
 
 
 def _draw_point(axes: Axes, point: _Point) -> None:
@@ -127,8 +129,13 @@ def _draw_point(axes: Axes, point: _Point) -> None:
         axes.plot([point.gap] * 2, [point.certificate, point.bound], color=colour, linewidth=0.8, alpha=0.55)
         axes.plot(point.gap, point.certificate, marker="_", markersize=9, markeredgewidth=1.8, color=colour)
     axes.plot(
-        point.gap, point.bound, marker=_MARKERS[point.task % len(_MARKERS)], markersize=8, linestyle="none",
-        markerfacecolor=colour if filled else PAPER, markeredgecolor=PAPER if filled else colour,
+        point.gap,
+        point.bound,
+        marker=_MARKERS[point.task % len(_MARKERS)],
+        markersize=8,
+        linestyle="none",
+        markerfacecolor=colour if filled else PAPER,
+        markeredgecolor=PAPER if filled else colour,
         markeredgewidth=0.8 if filled else 1.8,
     )
 
@@ -136,14 +143,26 @@ def _draw_point(axes: Axes, point: _Point) -> None:
 def _variant_handle(index: int, name: str) -> Line2D:
     colour, filled = SERIES[index % len(SERIES)]
     return Line2D(
-        [], [], marker="o", linestyle="none", markersize=7, markerfacecolor=colour if filled else PAPER,
-        markeredgecolor=colour, markeredgewidth=1.5, label=label(name, 24),
+        [],
+        [],
+        marker="o",
+        linestyle="none",
+        markersize=7,
+        markerfacecolor=colour if filled else PAPER,
+        markeredgecolor=colour,
+        markeredgewidth=1.5,
+        label=label(name, 24),
     )
 
 
 def _task_handle(index: int, name: str) -> Line2D:
     return Line2D(
-        [], [], marker=_MARKERS[index % len(_MARKERS)], linestyle="none", markersize=7, color=MUTED,
+        [],
+        [],
+        marker=_MARKERS[index % len(_MARKERS)],
+        linestyle="none",
+        markersize=7,
+        color=MUTED,
         label="task " + label(name, 18),
     )
 
@@ -165,7 +184,8 @@ def axes_plot(report: Report, *, width: float = 8.0) -> Figure:
     """
     names = short_labels([variant.spec for variant in report.variants])
     tasks = [
-        task.name for task in report.tasks
+        task.name
+        for task in report.tasks
         if any(_shares(variant.prism_bound.get(task.name)) for variant in report.variants)
     ]
     shown = [index for index, variant in enumerate(report.variants) if any(map(_shares, variant.prism_bound.values()))]
@@ -182,11 +202,12 @@ def axes_plot(report: Report, *, width: float = 8.0) -> Figure:
             axes.set(xlim=(0, 1.42), ylim=(len(shown) - 0.4, -0.6))
             axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100%"])
             axes.spines["left"].set_visible(False)
+            axes.spines["bottom"].set_bounds(0, 1)
         handles = [
             Line2D([], [], color=colour, linewidth=7, label=name)
             for name, colour in (("scale (delta)", ORANGE), ("shape (delta)", BLUE), ("gamma (head)", VERMILLION))
         ]
-        made.legend(handles=handles, loc="outside lower left", ncols=3, handlelength=1, columnspacing=1.2)
+        made.legend(handles=handles, loc="outside upper left", ncols=3, handlelength=1, columnspacing=1.2)
     return made
 
 

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from hubaudit.report.plots.style import BLUE, GREEN, GREY, INK, MUTED, ORANGE, VERMILLION, panels, style, tidy
 from hubaudit.report.schema import Report
@@ -51,7 +52,7 @@ def direction_plot(report: Report, *, width: float = 8.0) -> Figure:
             ),
         ]
         made.legend(
-            handles=handles, loc="outside lower left", ncols=5 if width > 5 else 2, handlelength=1.4, columnspacing=1.2
+            handles=handles, loc="outside upper left", ncols=5 if width > 5 else 2, handlelength=1.4, columnspacing=1.2
         )
     return made
 
@@ -83,4 +84,4 @@ def _draw_layers(axes: Axes, layers: dict[int, DirectionFloor]) -> None:
         if result.ci_low is not None and result.ci_high is not None:
             axes.vlines(layer, result.ci_low, result.ci_high, color=colour, linewidth=1.3)
         axes.plot(layer, result.corrected_cosine, color=colour, marker=marker, markersize=4.5, linestyle="none")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))

@@ -19,7 +19,7 @@ from hubaudit.report.plots.style import (
     tidy,
 )
 from hubaudit.report.schema import Report
-from hubaudit.report.text import short_labels
+from hubaudit.report.text import MINUS, short_labels
 from hubaudit.stats.correctness_agreement import CorrectnessAgreement
 
 __all__ = ["flips_plot", "has_flips"]
@@ -39,7 +39,8 @@ def flips_plot(report: Report, *, width: float = 8.0) -> Figure:
     """
     names = short_labels([variant.spec for variant in report.variants])
     tasks = [
-        task.name for task in report.tasks
+        task.name
+        for task in report.tasks
         if any(task.name in variant.correctness_agreement for variant in report.variants)
     ]
     shown = [index for index, variant in enumerate(report.variants) if variant.correctness_agreement]
@@ -56,14 +57,15 @@ def flips_plot(report: Report, *, width: float = 8.0) -> Figure:
             axes.set(xlim=(0, 1.5), ylim=(len(shown) - 0.4, -0.6))
             axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100%"])
             axes.spines["left"].set_visible(False)
+            axes.spines["bottom"].set_bounds(0, 1)
         handles = [
-            Patch(facecolor=VERMILLION, label="− lost"),  # noqa: RUF001 - a minus sign
+            Patch(facecolor=VERMILLION, label=f"{MINUS} lost"),
             Patch(facecolor=GREEN, label="+ gained"),
             Patch(facecolor=SKY, label="~ wrong to other wrong"),
             Patch(facecolor=GREY, label="kept"),
         ]
         made.legend(
-            handles=handles, loc="outside lower left", ncols=4 if width > 5 else 2, handlelength=1, columnspacing=1.2
+            handles=handles, loc="outside upper left", ncols=4 if width > 5 else 2, handlelength=1, columnspacing=1.2
         )
     return made
 
@@ -78,6 +80,4 @@ def _draw_bar(axes: Axes, row: int, block: CorrectnessAgreement | None) -> None:
         axes.barh(row, count / block.n, left=left, height=0.62, color=colour, linewidth=0)
         left += count / block.n
     lost, gained, moved = changed
-    axes.text(
-        1.02, row, f"−{lost} +{gained} ~{moved}", va="center", color=INK, fontsize=8.5  # noqa: RUF001 - a minus sign
-    )
+    axes.text(1.02, row, f"{MINUS}{lost} +{gained} ~{moved}", va="center", color=INK, fontsize=8.5)

@@ -45,7 +45,7 @@ def monitor_plot(report: Report, *, width: float = 8.0) -> Figure:
             Line2D([], [], color=GREEN, linewidth=1, label="threshold"),
         ]
         made.legend(
-            handles=handles, loc="outside lower left", ncols=5 if width > 5 else 2, handlelength=1.4, columnspacing=1.2
+            handles=handles, loc="outside upper left", ncols=5 if width > 5 else 2, handlelength=1.4, columnspacing=1.2
         )
     return made
 
@@ -68,7 +68,11 @@ def _draw_scores(axes: Axes, variant: VariantReport) -> None:
         axes.plot(
             [monitor.base_scores[place] for place in chosen],
             [monitor.variant_scores[place] for place in chosen],
-            marker=marker, linestyle="none", markersize=4, markerfacecolor=colour, markeredgecolor=PAPER,
+            marker=marker,
+            linestyle="none",
+            markersize=4,
+            markerfacecolor=colour,
+            markeredgecolor=PAPER,
             markeredgewidth=0.4,
         )
     ends = [min(monitor.base_scores), max(monitor.base_scores)]

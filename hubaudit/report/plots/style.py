@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -21,8 +22,26 @@ from matplotlib.figure import Figure
 from hubaudit.report.text import clean, clip
 
 __all__ = [
-    "BLUE", "CSS_VARIABLES", "GREEN", "GREY", "GRID", "INK", "MUTED", "ORANGE", "PAPER", "PINK", "SERIES", "SKY",
-    "VERMILLION", "figure", "label", "panels", "png", "style", "svg", "tidy",
+    "BLUE",
+    "CSS_VARIABLES",
+    "GREEN",
+    "GREY",
+    "GRID",
+    "INK",
+    "MUTED",
+    "ORANGE",
+    "PAPER",
+    "PINK",
+    "SERIES",
+    "SKY",
+    "VERMILLION",
+    "figure",
+    "label",
+    "panels",
+    "png",
+    "style",
+    "svg",
+    "tidy",
 ]
 
 # Okabe and Ito, "Color Universal Design" (2008); yellow is left out, since it does not show on white.
@@ -31,19 +50,26 @@ BLUE, VERMILLION, PINK = "#0072b2", "#d55e00", "#cc79a7"
 INK, MUTED, GREY, GRID, PAPER = "#1f2328", "#59636e", "#c9d1d9", "#e4e8ec", "#fefefe"
 
 CSS_VARIABLES = {
-    ORANGE: "--orange", SKY: "--sky", GREEN: "--green", BLUE: "--blue", VERMILLION: "--vermillion",
-    PINK: "--pink", INK: "--ink", MUTED: "--muted", GREY: "--grey", GRID: "--grid", PAPER: "--paper",
+    ORANGE: "--orange",
+    SKY: "--sky",
+    GREEN: "--green",
+    BLUE: "--blue",
+    VERMILLION: "--vermillion",
+    PINK: "--pink",
+    INK: "--ink",
+    MUTED: "--muted",
+    GREY: "--grey",
+    GRID: "--grid",
+    PAPER: "--paper",
 }
 """Colour to the CSS variable that takes its place in SVG."""
 
 SERIES: tuple[tuple[str, bool], ...] = tuple(
-    (colour, filled)
-    for filled in (True, False)
-    for colour in (BLUE, ORANGE, GREEN, VERMILLION, SKY, PINK, MUTED)
+    (colour, filled) for filled in (True, False) for colour in (BLUE, ORANGE, GREEN, VERMILLION, SKY, PINK, MUTED)
 )
 """Colour and fill of the first, second, ... variant; then they repeat, and labels tell them apart."""
 
-_RC = {
+_RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
     "axes.titlesize": 9.5,
@@ -156,7 +182,7 @@ def svg(made: Figure, *, name: str, alt: str, css_class: str) -> str:
     return head + rest.strip()
 
 
-def _save(made: Figure, kind: str, **options: object) -> bytes:
+def _save(made: Figure, kind: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
     with style(), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; that is no reason to fail an audit.
