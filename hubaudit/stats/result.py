@@ -18,7 +18,10 @@ class Result:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"use_attribute_docstrings": True, "extra": "ignore"}
 
-    reasons: dict[str, str] = dataclasses.field(default_factory=dict)
+    # The schema's builder reads docstrings of a class's own fields only, hence the same text in the metadata.
+    reasons: dict[str, str] = dataclasses.field(
+        default_factory=dict, metadata={"description": "For each figure that is null, why it is undefined."}
+    )
     """For each figure that is null, why it is undefined."""
 
     def to_dict(self) -> dict[str, Any]:
