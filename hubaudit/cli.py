@@ -70,7 +70,7 @@ def audit(
     variants: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Hub ids, ORG/NAME:file.gguf, folders, .gguf files, bnb:int8, bnb:nf4, bnb:fp4, rtn:BITS or rtn:BITS@gGROUP."
+            help="Hub ids, ORG/NAME:file.gguf, folders, .gguf files, bnb:int8|nf4|fp4, rtn:BITS or rtn:BITS@gGROUP."
         ),
     ] = None,
     tasks: Annotated[

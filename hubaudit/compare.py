@@ -207,7 +207,7 @@ def compare_features(
                 item_ids=items,
                 weights=weights,
                 alignment=alignment,
-                k_feat=k_feat,
+                k_feat=k_feat if n_common == base_head.n_rows else None,
             )
         else:
             bound = undefined_prism_bound(

