@@ -30,7 +30,7 @@ def floor_plans(plan: Plan, batch_tokens: int) -> dict[str, Plan]:
         batch_tokens: Tokens of a batch.
     """
     tasks = [_sampled(task) for task in plan.tasks]
-    prompts = [s.input_ids for s in sorted(plan.sequences, key=lambda s: s.prompt or 0) if s.prompt is not None]
+    prompts = plan.prompt_texts()
     chosen = [prompts[index] for index in sampled_prompts(len(prompts))]
     sample = build_plan(tasks, chosen, batch_tokens=batch_tokens, layers=plan.layers)
     return {"reference": sample, "batch": sample.one_by_one(), "dtype": sample}
@@ -56,6 +56,8 @@ def floor_figures(
     weights: Weights,
     seed: int,
     other_dtype: str,
+    *,
+    k_feat: float,
 ) -> ComputeFloor:
     """Compare the sample's evidence with itself.
 
@@ -65,13 +67,14 @@ def floor_figures(
         weights: As in the audit.
         seed: As in the audit.
         other_dtype: Name of the dtype of the entry `dtype`.
+        k_feat: Diameter of the base's head.
     """
     reference = entries["reference"]
     answers = read_answers(reference)
     blocks = {}
     for way in ("batch", "dtype"):
         agreement = compare_answers(answers, read_answers(entries[way]), reference.plan, seed=seed)
-        features = compare_features(reference, entries[way], weights=weights)
+        features = compare_features(reference, entries[way], weights=weights, k_feat=k_feat)
         blocks[way] = {
             task.name: _floor(len(task.items), task.headline_metric, features[task.name], agreement.get(task.name))
             for task in reference.plan.tasks

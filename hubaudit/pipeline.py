@@ -97,9 +97,11 @@ class Pipeline:
         base_hidden = base.hidden()
         labels = np.asarray([1] * len(contrast.prompts_a) + [0] * len(contrast.prompts_b)) if contrast else None
         probe = self._probe(base_hidden, labels, plan, base.facts.n_layers) if labels is not None else None
-        floor = floor_figures(floors, labels, settings.weights, settings.seed, self._other_dtype(base.facts.dtype))
         with self._timed("k_feat"):
             diameter = k_feat(base.head())
+        with self._timed("floor"):
+            other = _other_dtype(base.facts.dtype)
+            floor = floor_figures(floors, labels, settings.weights, settings.seed, other, k_feat=diameter)
         job = _Job(plan, context, tokenizer, base_source, base_id, base, read_answers(base), base_hidden, labels, probe)
         variants = [self._variant(spec, job, floor, diameter) for spec in settings.variants]
         diagnose(variants, floor)
@@ -184,9 +186,6 @@ class Pipeline:
         key = {"content": content, "base": base_content, "dtype": str(dtype), **compute_key(self.device), **more}
         return self.store.open(plan, key)
 
-    def _other_dtype(self, dtype: str) -> str:
-        return "bfloat16" if dtype == "float32" else "float32"
-
     def _base(self, evidence: Evidence, source: ModelSource, content: str, context: BaseContext) -> dict[str, Evidence]:
         """Collect the base, and a sample of it again in other ways of computing."""
         plans = floor_plans(evidence.plan, self.settings.batch_tokens)
@@ -203,7 +202,7 @@ class Pipeline:
             with self._step("compute floor", sum(plan.n_tokens for plan in plans.values())), self._timed("floor"):
                 for name, entry in floors.items():
                     if name == "dtype":
-                        other = getattr(torch, self._other_dtype(model.dtype))
+                        other = getattr(torch, _other_dtype(model.dtype))
                         with computed_in(model, other):
                             collect(model, entry, facts, advance=self.progress.advance)
                     else:
@@ -373,6 +372,11 @@ class _Job:
     base_hidden: Any
     labels: Any
     probe: Probe | None
+
+
+def _other_dtype(dtype: str) -> str:
+    """The dtype that the compute floor runs the base in again."""
+    return "bfloat16" if dtype == "float32" else "float32"
 
 
 def _interrupted() -> Failure:

@@ -181,7 +181,7 @@ class Evidence:
         parts: list[npt.NDArray[np.float32]] = []
         order: list[int] = []
         for shard in range(len(self.plan.shards)):
-            prompts = [s.prompt for s in self.plan.shard_sequences(shard) if s.prompt is not None]
+            prompts = [index for sequence in self.plan.shard_sequences(shard) for index, _ in sequence.prompts]
             if prompts:
                 order += prompts
                 parts.append(self._tensor(shard, "hidden").float().numpy())

@@ -3,84 +3,109 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
+from hubaudit.collect.pack import ModelInputs, packed_inputs, plain_paths
 from hubaudit.collect.plan import PlannedSequence
 from hubaudit.errors import NonFiniteError, VariantError
 from hubaudit.load import LoadedModel
 
 __all__ = ["BatchOutput", "forward_batch"]
 
-PAD_ID = 0
 
-
+@dataclasses.dataclass(frozen=True)
 class BatchOutput:
-    """What one batch leaves: head inputs of scored positions and hidden states of prompts."""
+    """What one batch leaves, in the model's dtype, on the CPU."""
 
-    def __init__(self, features: torch.Tensor, hidden: torch.Tensor) -> None:
-        """Keep the tensors.
-
-        Args:
-            features: (positions, d) head inputs; for each sequence its scored positions in order.
-            hidden: (prompts, layers, width) outputs of the chosen blocks at the last token.
-        """
-        self.features = features
-        self.hidden = hidden
-
-
-def scored_length(sequence: PlannedSequence) -> int:
-    """Positions at the end of a sequence that some option is predicted from."""
-    return max((len(scored.target_ids) for scored in sequence.scored), default=0)
+    features: torch.Tensor
+    """(positions, d) head inputs; for each sequence its scored positions in order."""
+    hidden: torch.Tensor
+    """(prompts, layers, width) outputs of the chosen blocks at the prompts' last tokens."""
 
 
 @torch.inference_mode()
-def forward_batch(model: LoadedModel, sequences: Sequence[PlannedSequence], layers: Sequence[int]) -> BatchOutput:
-    """Run sequences of about equal length, padded at the right.
-
-    Attention is causal and the padding comes last, so no real token sees it and no mask is needed.
+def forward_batch(
+    model: LoadedModel, sequences: Sequence[PlannedSequence], layers: Sequence[int], *, shared: bool = True
+) -> BatchOutput:
+    """Run sequences of about equal length.
 
     Args:
         model: The model.
         sequences: At least one.
         layers: Decoder blocks to read at the last token of contrast prompts.
+        shared: Whether branches share their prefix's computation; otherwise every text runs in full.
 
     Returns:
-        Features and hidden states in the model's dtype.
+        Features and hidden states; the same rows in the same order either way.
 
     Raises:
         NonFiniteError: If any of them is NaN or infinite; names the first block where it happens.
         VariantError: If the model's head does not receive one row a token.
     """
-    lengths = [len(sequence.input_ids) for sequence in sequences]
-    ids = torch.full((len(sequences), max(lengths)), PAD_ID, dtype=torch.long)
-    for row, sequence in enumerate(sequences):
-        ids[row, : lengths[row]] = torch.tensor(sequence.input_ids, dtype=torch.long)
-    ids = ids.to(model.device)
-    with_prompt = [row for row, sequence in enumerate(sequences) if sequence.prompt is not None]
-    last = torch.tensor([lengths[row] - 1 for row in with_prompt], dtype=torch.long, device=model.device)
-    rows = torch.tensor(with_prompt, dtype=torch.long, device=model.device)
+    if shared or not any(sequence.branches for sequence in sequences):
+        return _run(model, sequences, layers)
+    outputs = [_run_plain(model, sequence, layers) for sequence in sequences]
+    return BatchOutput(torch.cat([one.features for one in outputs]), torch.cat([one.hidden for one in outputs]))
+
+
+def _run(model: LoadedModel, sequences: Sequence[PlannedSequence], layers: Sequence[int]) -> BatchOutput:
+    scored = [(row, at) for row, sequence in enumerate(sequences) for at in sequence.scored_positions]
+    prompts = [(row, at) for row, sequence in enumerate(sequences) for _, at in sequence.prompts]
+    return _read(model, sequences, layers, scored, prompts)
+
+
+def _run_plain(model: LoadedModel, sequence: PlannedSequence, layers: Sequence[int]) -> BatchOutput:
+    texts, places = plain_paths(sequence)
+    scored = [places[at] for at in sequence.scored_positions]
+    return _read(model, texts, layers, scored, [places[at] for _, at in sequence.prompts])
+
+
+def _read(
+    model: LoadedModel,
+    sequences: Sequence[PlannedSequence],
+    layers: Sequence[int],
+    scored: list[tuple[int, int]],
+    prompts: list[tuple[int, int]],
+) -> BatchOutput:
+    """Run the sequences and read (row, position) pairs: head inputs at `scored`, block outputs at `prompts`."""
+    inputs = packed_inputs(sequences, dtype=getattr(torch, model.dtype), device=model.device)
     captured: dict[int, torch.Tensor] = {}
     with _head_input(model) as head_input, contextlib.ExitStack() as hooks:
-        if with_prompt:
+        if prompts:
             for layer in layers:
-                hooks.enter_context(_block_output(model, layer, rows, last, captured))
-        model.model(input_ids=ids, use_cache=False)
-    features = _rows_of(head_input, ids.shape)
-    scored = torch.cat(
-        [features[row, lengths[row] - scored_length(sequence) : lengths[row]] for row, sequence in enumerate(sequences)]
-    )
-    width = captured[layers[0]].shape[-1] if captured else 0
+                hooks.enter_context(_block_output(model, layer, prompts, captured))
+        _call(model, inputs)
+    rows = _rows_of(head_input, inputs.input_ids.shape)
+    features = _pick(rows, scored)
     hidden = (
         torch.stack([captured[layer] for layer in layers], dim=1)
-        if captured
-        else torch.zeros((0, len(layers), width), dtype=scored.dtype)
+        if prompts
+        else features.new_zeros((0, len(layers), rows.shape[-1]))
     )
-    if not (torch.isfinite(scored).all() and torch.isfinite(hidden).all()):
-        raise NonFiniteError(_first_non_finite(model, ids))
-    return BatchOutput(scored.cpu(), hidden.cpu())
+    if not (torch.isfinite(features).all() and torch.isfinite(hidden).all()):
+        raise NonFiniteError(_first_non_finite(model, inputs))
+    return BatchOutput(features.cpu(), hidden.cpu())
+
+
+def _call(model: LoadedModel, inputs: ModelInputs) -> None:
+    if inputs.position_ids is None:
+        model.model(input_ids=inputs.input_ids, use_cache=False)
+    else:
+        model.model(
+            input_ids=inputs.input_ids,
+            position_ids=inputs.position_ids,
+            attention_mask=inputs.attention_mask,
+            use_cache=False,
+        )
+
+
+def _pick(states: torch.Tensor, places: list[tuple[int, int]]) -> torch.Tensor:
+    index = torch.tensor(places, dtype=torch.long, device=states.device).reshape(len(places), 2)
+    return states[index[:, 0], index[:, 1]]
 
 
 @contextlib.contextmanager
@@ -102,17 +127,21 @@ def _head_input(model: LoadedModel) -> Iterator[list[torch.Tensor]]:
 
 @contextlib.contextmanager
 def _block_output(
-    model: LoadedModel, layer: int, rows: torch.Tensor, last: torch.Tensor, captured: dict[int, torch.Tensor]
+    model: LoadedModel, layer: int, places: list[tuple[int, int]], captured: dict[int, torch.Tensor]
 ) -> Iterator[None]:
     def after(_: torch.nn.Module, __: Any, output: Any) -> None:
-        state = output[0] if isinstance(output, tuple) else output
-        captured[layer] = state[rows.to(state.device), last.to(state.device)].to(model.device)
+        captured[layer] = _pick(_state(output), places).to(model.device)
 
     handle = model.layers[layer].register_forward_hook(after)
     try:
         yield
     finally:
         handle.remove()
+
+
+def _state(output: Any) -> torch.Tensor:
+    state: torch.Tensor = output[0] if isinstance(output, tuple) else output
+    return state
 
 
 def _rows_of(head_input: list[torch.Tensor], shape: torch.Size) -> torch.Tensor:
@@ -124,20 +153,19 @@ def _rows_of(head_input: list[torch.Tensor], shape: torch.Size) -> torch.Tensor:
     return head_input[0].reshape(*shape, -1)
 
 
-def _first_non_finite(model: LoadedModel, ids: torch.Tensor) -> str:
+def _first_non_finite(model: LoadedModel, inputs: ModelInputs) -> str:
     """Run the batch again and say where it breaks."""
     broken: list[int] = []
     with contextlib.ExitStack() as hooks:
         for index, block in enumerate(model.layers):
 
             def after(_: torch.nn.Module, __: Any, output: Any, index: int = index) -> None:
-                state = output[0] if isinstance(output, tuple) else output
-                if not broken and not torch.isfinite(state).all():
+                if not broken and not torch.isfinite(_state(output)).all():
                     broken.append(index)
 
             hooks.callback(block.register_forward_hook(after).remove)
         hooks.enter_context(_head_input(model))
-        model.model(input_ids=ids, use_cache=False)
+        _call(model, inputs)
     where = f"decoder block {broken[0]}" if broken else "the last norm, before the head"
     remedy = "try --dtype float32" if model.dtype == "bfloat16" else "try --dtype bfloat16"
     return f"{model.source.spec}: activations are NaN or infinite from {where} on; {remedy}"

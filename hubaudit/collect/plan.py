@@ -1,4 +1,8 @@
-"""What is run: every sequence once, sorted by length, in batches that follow from shapes alone."""
+"""What is run: every token once, sorted by length, in batches that follow from shapes alone.
+
+Sequences that begin alike (the options of an item, the prompts of one chat template) are packed into one: the
+shared prefix, then the branches behind it one after the other. Each branch sees the prefix and itself.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +20,22 @@ from hubaudit.tasks import TokenizedTask
 __all__ = ["Plan", "PlanRows", "PlannedSequence", "Scored", "build_plan"]
 
 BATCHES_PER_SHARD = 8
+# A shorter prefix saves less than the mask costs; a longer row costs attention between strangers.
+MIN_PREFIX = 4
+MAX_PACKED_TOKENS = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-    """One option that a sequence predicts at its last positions."""
+    """One option of an item: its target tokens and the positions that predict them."""
 
     task: int
     item: int
     option: int
-    target_ids: tuple[int, ...]
     gold: bool
+    target_ids: tuple[int, ...]
+    positions: tuple[int, ...]
+    """Positions in the packed sequence, one a target token."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +43,21 @@ class PlannedSequence:
     """Token ids to feed once, with everything that is read off them."""
 
     input_ids: tuple[int, ...]
+    branches: tuple[tuple[int, int], ...] = ()
+    """First and one past the last position of each branch behind the shared prefix; empty for one plain text."""
     scored: tuple[Scored, ...] = ()
-    prompt: int | None = None
-    """Index of the contrast prompt whose last token is read, or None."""
+    prompts: tuple[tuple[int, int], ...] = ()
+    """For each contrast prompt that ends here its index and the position of its last token."""
+
+    @property
+    def prefix_length(self) -> int:
+        """Tokens that all branches share; all tokens where there are no branches."""
+        return self.branches[0][0] if self.branches else len(self.input_ids)
+
+    @cached_property
+    def scored_positions(self) -> tuple[int, ...]:
+        """Every position that predicts a target token, once, in order."""
+        return tuple(sorted({position for scored in self.scored for position in scored.positions}))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +101,16 @@ class Plan:
         """The largest of them."""
         return max(self.token_ids)
 
+    def prompt_texts(self) -> list[tuple[int, ...]]:
+        """Token ids of the contrast prompts in their order."""
+        texts: dict[int, tuple[int, ...]] = {}
+        for sequence in self.sequences:
+            for index, last in sequence.prompts:
+                start = max((start for start, _ in sequence.branches if start <= last), default=0)
+                prefix = sequence.input_ids[: sequence.prefix_length] if start else ()
+                texts[index] = prefix + sequence.input_ids[start : last + 1]
+        return [texts[index] for index in sorted(texts)]
+
     def shard_sequences(self, shard: int) -> tuple[PlannedSequence, ...]:
         """The sequences of one shard in running order."""
         return self.sequences[self.shards[shard][0][0] : self.shards[shard][-1][1]]
@@ -111,15 +142,17 @@ class Plan:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of everything that the forward passes depend on."""
-        content = {
-            "sequences": [
-                [sequence.input_ids, [dataclasses.astuple(scored) for scored in sequence.scored], sequence.prompt]
-                for sequence in self.sequences
-            ],
-            "shards": self.shards,
-            "layers": self.layers,
-        }
+        content = [[dataclasses.astuple(sequence) for sequence in self.sequences], self.shards, self.layers]
         return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Text:
+    """One text before packing: what is predicted by its last positions, or that its last token is read."""
+
+    input_ids: tuple[int, ...]
+    scored: tuple[Scored, ...] = ()
+    prompt: int | None = None
 
 
 def build_plan(
@@ -129,7 +162,7 @@ def build_plan(
     batch_tokens: int,
     layers: Iterable[int],
 ) -> Plan:
-    """Merge equal inputs, sort by length and cut into batches.
+    """Merge equal inputs, pack what begins alike, sort by length and cut into batches.
 
     Args:
         tasks: Tokenized tasks.
@@ -140,16 +173,11 @@ def build_plan(
     Returns:
         The plan; the longest sequences come first, so that a lack of memory shows at once.
     """
-    # Options that share all they feed (the letters of one question) are one sequence.
-    merged: dict[tuple[int, ...], list[Scored]] = {}
-    for task_index, task in enumerate(tasks):
-        for item_index, item in enumerate(task.items):
-            for option_index, option in enumerate(item.options):
-                merged.setdefault(option.input_ids, []).append(
-                    Scored(task_index, item_index, option_index, option.target_ids, option_index == item.gold)
-                )
-    sequences = [PlannedSequence(ids, tuple(scored)) for ids, scored in merged.items()]
-    sequences += [PlannedSequence(ids, (), index) for index, ids in enumerate(prompts)]
+    groups = [
+        _texts(task_index, task, index) for task_index, task in enumerate(tasks) for index in range(len(task.items))
+    ]
+    groups.append([_Text(ids, prompt=index) for index, ids in enumerate(prompts)])
+    sequences = [sequence for group in groups for sequence in _packed(group)]
     sequences.sort(key=lambda sequence: -len(sequence.input_ids))
     batches: list[tuple[int, int]] = []
     start = 0
@@ -160,3 +188,62 @@ def build_plan(
         start = stop
     shards = (tuple(batches[at : at + BATCHES_PER_SHARD]) for at in range(0, len(batches), BATCHES_PER_SHARD))
     return Plan(tuple(tasks), tuple(sequences), tuple(shards), tuple(layers), len(prompts))
+
+
+def _texts(task_index: int, task: TokenizedTask, item_index: int) -> list[_Text]:
+    """The texts of one item; options that feed the same tokens (single letters) are one text."""
+    item = task.items[item_index]
+    merged: dict[tuple[int, ...], list[Scored]] = {}
+    for index, option in enumerate(item.options):
+        end, length = len(option.input_ids), len(option.target_ids)
+        merged.setdefault(option.input_ids, []).append(
+            Scored(
+                task_index, item_index, index, index == item.gold, option.target_ids, tuple(range(end - length, end))
+            )
+        )
+    return [_Text(ids, tuple(scored)) for ids, scored in merged.items()]
+
+
+def _packed(texts: list[_Text]) -> Iterator[PlannedSequence]:
+    """Texts that begin alike as few sequences, each with one copy of the prefix."""
+    prefix = _common_prefix([text.input_ids for text in texts])
+    if len(texts) < 2 or prefix < MIN_PREFIX:
+        for text in texts:
+            yield _joined([text], len(text.input_ids))
+        return
+    row: list[_Text] = []
+    length = prefix
+    for text in texts:
+        more = len(text.input_ids) - prefix
+        if row and length + more > MAX_PACKED_TOKENS:
+            yield _joined(row, prefix)
+            row, length = [], prefix
+        row.append(text)
+        length += more
+    yield _joined(row, prefix)
+
+
+def _common_prefix(ids: list[tuple[int, ...]]) -> int:
+    """Tokens that all begin with."""
+    columns = enumerate(zip(*ids, strict=False))
+    return next((at for at, column in columns if len(set(column)) > 1), min(map(len, ids), default=0))
+
+
+def _joined(texts: list[_Text], prefix: int) -> PlannedSequence:
+    if len(texts) == 1:
+        prefix = len(texts[0].input_ids)
+    ids = list(texts[0].input_ids[:prefix])
+    branches, scored, prompts = [], [], []
+    for text in texts:
+        start = len(ids)
+        ids += text.input_ids[prefix:]
+        if len(ids) > start:
+            branches.append((start, len(ids)))
+        shift = start - prefix
+        for option in text.scored:
+            positions = tuple(place if place < prefix else place + shift for place in option.positions)
+            scored.append(dataclasses.replace(option, positions=positions))
+        if text.prompt is not None:
+            last = len(text.input_ids) - 1
+            prompts.append((text.prompt, last if last < prefix else last + shift))
+    return PlannedSequence(tuple(ids), tuple(branches), tuple(scored), tuple(prompts))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import dataclasses
 from collections.abc import Callable
 
 import torch
@@ -11,6 +11,7 @@ from hubaudit.collect.evidence import Evidence, ModelFacts
 from hubaudit.collect.forward import forward_batch
 from hubaudit.collect.plan import Plan
 from hubaudit.collect.score import gold_rows, score_options
+from hubaudit.collect.shared_prefix import check_shared_prefix
 from hubaudit.errors import VariantError
 from hubaudit.load import LoadedModel
 from hubaudit.load.memory import memory_guard
@@ -24,7 +25,7 @@ def collect(
     facts: ModelFacts,
     *,
     advance: Callable[[int], None] = lambda _: None,
-) -> float:
+) -> None:
     """Fill an evidence entry.
 
     Args:
@@ -33,16 +34,12 @@ def collect(
         facts: What the report says about the model.
         advance: Called with the number of tokens after every batch.
 
-    Returns:
-        Seconds spent in forward passes and scoring.
-
     Raises:
         VariantError: If a token id lies outside the model's vocabulary, or a feature is not finite.
         OutOfMemoryError: If a batch does not fit.
         OutOfDiskError: If the evidence does not fit on the disk.
     """
     plan = evidence.plan
-    started = time.perf_counter()
     rows = model.head.weight.shape[0]
     if plan.max_token_id >= rows:
         raise VariantError(
@@ -50,19 +47,23 @@ def collect(
             f"{plan.max_token_id}; the vocabularies do not match"
         )
     with memory_guard(f"a batch of {model.source.spec}"):
+        check = check_shared_prefix(model, plan)
         for shard in range(len(plan.shards)):
             if evidence.has_shard(shard):
                 advance(sum(len(sequence.input_ids) for sequence in plan.shard_sequences(shard)))
                 continue
-            evidence.write_shard(shard, _run_shard(model, plan, shard, advance))
+            evidence.write_shard(shard, _run_shard(model, plan, shard, advance, shared=check.allowed))
+    if check.note:
+        facts = dataclasses.replace(facts, notes=(*facts.notes, check.note))
     evidence.finish(facts, model.head)
-    return time.perf_counter() - started
 
 
-def _run_shard(model: LoadedModel, plan: Plan, shard: int, advance: Callable[[int], None]) -> dict[str, torch.Tensor]:
+def _run_shard(
+    model: LoadedModel, plan: Plan, shard: int, advance: Callable[[int], None], *, shared: bool
+) -> dict[str, torch.Tensor]:
     features, hidden = [], []
     for batch in plan.shard_batches(shard):
-        output = forward_batch(model, batch, plan.layers)
+        output = forward_batch(model, batch, plan.layers, shared=shared)
         features.append(output.features)
         if output.hidden.shape[0]:
             hidden.append(output.hidden)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from hubaudit.collect.forward import scored_length
 from hubaudit.collect.plan import PlannedSequence, Scored
 from hubaudit.stats.head import Head
 
@@ -41,8 +40,8 @@ def score_options(features: torch.Tensor, sequences: Sequence[PlannedSequence], 
     """
     pairs = [
         (option, row, token, scored.gold)
-        for option, (scored, first) in enumerate(_options_with_rows(sequences))
-        for row, token in enumerate(scored.target_ids, start=first)
+        for option, (scored, rows) in enumerate(_options_with_rows(sequences))
+        for row, token in zip(rows, scored.target_ids, strict=True)
     ]
     if not pairs:
         return OptionScores(np.zeros(0), np.zeros(0, dtype=np.int64))
@@ -64,21 +63,15 @@ def score_options(features: torch.Tensor, sequences: Sequence[PlannedSequence], 
 
 def gold_rows(sequences: Sequence[PlannedSequence]) -> npt.NDArray[np.int64]:
     """Which of the scored positions predict a gold token, in the order of `Plan.shard_rows`."""
-    rows = [
-        row
-        for scored, first in _options_with_rows(sequences)
-        if scored.gold
-        for row in range(first, first + len(scored.target_ids))
-    ]
-    return np.asarray(rows, dtype=np.int64)
+    gold = [row for scored, rows in _options_with_rows(sequences) if scored.gold for row in rows]
+    return np.asarray(gold, dtype=np.int64)
 
 
-def _options_with_rows(sequences: Sequence[PlannedSequence]) -> list[tuple[Scored, int]]:
-    """Every option with the row of its first predicted token among the scored positions."""
-    found = []
+def _options_with_rows(sequences: Sequence[PlannedSequence]) -> Iterator[tuple[Scored, list[int]]]:
+    """Every option with the rows of the scored positions that predict its tokens."""
     start = 0
     for sequence in sequences:
-        length = scored_length(sequence)
-        found += [(scored, start + length - len(scored.target_ids)) for scored in sequence.scored]
-        start += length
-    return found
+        row_of = {position: start + row for row, position in enumerate(sequence.scored_positions)}
+        for scored in sequence.scored:
+            yield scored, [row_of[position] for position in scored.positions]
+        start += len(row_of)

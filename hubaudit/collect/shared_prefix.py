@@ -1,0 +1,66 @@
+"""Whether a model may compute shared prefixes once: measured against the plain path, not looked up."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from hubaudit.collect.forward import forward_batch
+from hubaudit.collect.plan import Plan
+from hubaudit.collect.score import score_options
+from hubaudit.load import LoadedModel
+
+__all__ = ["SharedPrefixCheck", "check_shared_prefix"]
+
+N_CHECKED = 2
+# Log-likelihoods in nats: what another order of additions explains, per target token.
+TOLERANCE = {"float32": 2e-3, "bfloat16": 0.25, "float16": 0.05}
+RELATIVE_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.06, "float16": 1e-2}
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedPrefixCheck:
+    """What computing shared prefixes once changes."""
+
+    allowed: bool
+    max_difference: float
+    """Largest difference of an option's log-likelihood, nats a token."""
+    note: str
+    """One sentence for the report; empty where nothing is shared."""
+
+
+def check_shared_prefix(model: LoadedModel, plan: Plan) -> SharedPrefixCheck:
+    """Run a few packed sequences both ways.
+
+    Architectures whose layers do not take the mask (sliding windows shorter than the text, recurrent or linear
+    attention) give other numbers here and so keep the plain path.
+
+    Args:
+        model: The model.
+        plan: What will be run; its longest packed sequences are checked.
+    """
+    packed = [sequence for sequence in plan.sequences if sequence.branches]
+    if not packed:
+        return SharedPrefixCheck(True, 0.0, "")
+    options = [sequence for sequence in packed if sequence.scored][:N_CHECKED]
+    prompts = [sequence for sequence in packed if sequence.prompts][:1]
+    difference, relative = 0.0, 0.0
+    for sequence in options + prompts:
+        ours = forward_batch(model, [sequence], plan.layers, shared=True)
+        plain = forward_batch(model, [sequence], plan.layers, shared=False)
+        for one, other in ((ours.features, plain.features), (ours.hidden, plain.hidden)):
+            if one.numel():
+                relative = max(relative, _relative(one, other))
+        scores = [score_options(output.features, [sequence], model.head) for output in (ours, plain)]
+        for scored, a, b in zip(sequence.scored, scores[0].log_likelihood, scores[1].log_likelihood, strict=True):
+            difference = max(difference, abs(float(a - b)) / len(scored.target_ids))
+    allowed = difference <= TOLERANCE[model.dtype] and relative <= RELATIVE_TOLERANCE[model.dtype]
+    outcome = "computed once" if allowed else "not used, every text runs in full"
+    note = f"shared prefixes: {outcome} (they change a log-likelihood by at most {difference:.1e} nats a token)"
+    return SharedPrefixCheck(allowed, difference, note)
+
+
+def _relative(one: torch.Tensor, other: torch.Tensor) -> float:
+    scale = float(other.double().norm())
+    return float((one.double() - other.double()).norm()) / scale if scale > 0 else 0.0
