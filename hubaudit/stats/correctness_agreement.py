@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 EQUIVALENCE_LEVEL = 0.05
+FEW_DECIDING = 3
+FEW_FLIPS = 5
 NO_CORRECT = "the base has no correct item, so there is nothing to keep"
 
 
@@ -160,14 +162,7 @@ def correctness_agreement(
     tost_p = tango_equivalence_p(lost, gained, n, tost_margin)
     mde = minimum_detectable_difference(n, wilson_interval(lost + gained, n)[1])
     agreement, ci_low, ci_high = _agreement(items)
-    reasons = (
-        dict.fromkeys(("correctness_agreement", "ci_low", "ci_high", "ceiling"), NO_CORRECT) if not n_right else {}
-    )
-    if mde is None:
-        reasons["mde"] = f"with {n} items no accuracy difference is seen with 80 % power"
-    if subjects is None:
-        reasons["by_subject"] = "no subjects were given"
-    return CorrectnessAgreement(
+    result = CorrectnessAgreement(
         correctness_agreement=agreement,
         ci_low=ci_low,
         ci_high=ci_high,
@@ -191,8 +186,9 @@ def correctness_agreement(
         equivalent=tost_p <= EQUIVALENCE_LEVEL,
         mde=mde,
         by_subject=None if subjects is None else _by_subject(items, subjects),
-        reasons=reasons,
+        notes=_notes(lost, gained, n, n_right),
     )
+    return dataclasses.replace(result, reasons=_reasons(result))
 
 
 def agreement_by_subject(
@@ -246,6 +242,30 @@ def changed_items(
         "wrong_to_other_wrong": items.changed_while_wrong,
     }
     return {name: [ids[row] for row in np.flatnonzero(mask)] for name, mask in masks.items()}
+
+
+def _reasons(result: CorrectnessAgreement) -> dict[str, str]:
+    """Why each figure that is None is undefined."""
+    why = dict.fromkeys(("correctness_agreement", "ci_low", "ci_high", "ceiling"), NO_CORRECT)
+    why["mde"] = f"with {result.n} items no accuracy difference is seen with 80 % power"
+    why["by_subject"] = "no subjects were given"
+    return {name: text for name, text in why.items() if getattr(result, name) is None}
+
+
+def _notes(lost: int, gained: int, n: int, n_right: int) -> dict[str, str]:
+    """Where few items decide an interval; the figures are in benchmarks/results/coverage_agreement.json."""
+    notes = {}
+    rarer = min(lost, n_right - lost)
+    if n_right and rarer < FEW_DECIDING:
+        notes["ci_low"] = (
+            f"only {rarer} of {n_right} items decide this interval; where fewer than one is expected, a 95 % Wilson "
+            "interval covers as little as 83 %"
+        )
+    if lost + gained < FEW_FLIPS:
+        notes["accuracy_delta_ci_low"] = (
+            f"only {lost + gained} flips among {n} items decide this interval; it then covers 92 to 100 %, not 95 %"
+        )
+    return notes
 
 
 def _by_subject(items: ComparedAnswers, subjects: Iterable[Hashable]) -> dict[str, SubjectAgreement]:

@@ -58,7 +58,7 @@ def discriminant(features: Array, positive: Mask) -> Array:
         separation += _separation(features[~seen] @ directions.T, positive[~seen])
     # Of equal ridges the largest: it is the simplest probe.
     best = len(RIDGES) - 1 - int(separation[::-1].argmax())
-    return discriminant_path(features, positive, (RIDGES[best],))[0]
+    return np.asarray(discriminant_path(features, positive, (RIDGES[best],))[0])
 
 
 def discriminant_path(features: Array, positive: Mask, ridges: tuple[float, ...]) -> Array:

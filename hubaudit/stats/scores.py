@@ -34,12 +34,12 @@ def check_labels(labels: npt.ArrayLike, *, at_least: int = 1) -> npt.NDArray[np.
     wrong = np.flatnonzero(~np.isin(values, (0, 1)))
     if wrong.size:
         row = int(wrong[0])
-        raise InputError(f"expected labels 0 or 1, got {values[row]!r} in row {row}; code the two classes as 0 and 1")
+        raise InputError(f"expected labels 0 or 1, got {values[row].item()!r} in row {row}; code the two classes as 0 and 1")
     positive: npt.NDArray[np.bool_] = values.astype(np.int64) == 1
     n_pos = int(positive.sum())
     if min(n_pos, len(positive) - n_pos) < at_least:
         raise InputError(
-            f"expected at least {at_least} item(s) of each class, got {len(positive) - n_pos} of class 0 and "
+            f"expected at least {at_least} items of each class, got {len(positive) - n_pos} of class 0 and "
             f"{n_pos} of class 1; give items of both classes"
         )
     return positive

@@ -20,6 +20,9 @@ Array = npt.NDArray[np.float64]
 CHUNK_VALUES = 1_000_000
 """Values that one chunk of resamples may hold, so that memory does not grow with their number."""
 
+ROUNDING = 1e-12
+"""Relative size below which a variance is rounding."""
+
 N_FEATURES = 4
 PAIRS = np.triu_indices(N_FEATURES)
 
@@ -84,9 +87,11 @@ def measure_drift(
     for start in range(0, n_resamples, chunk):
         rows = min(chunk, n_resamples - start)
         resampled = _Estimates.of(classes, [c.resampled_sums(rows, rng) for c in classes])
-        shift_pivots.append(_pivot(resampled.translation - translation, resampled.translation_error))
-        if ratio is not None:
-            ratio_pivots.append(_pivot(resampled.variant_d - ratio * resampled.base_d, resampled.ratio_error(ratio)))
+        with np.errstate(invalid="ignore"):
+            shift_pivots.append(_pivot(resampled.translation - translation, resampled.translation_error))
+            if ratio is not None:
+                difference = resampled.variant_d - ratio * resampled.base_d
+                ratio_pivots.append(_pivot(difference, resampled.ratio_error(ratio)))
     tails = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
     low, high = _quantiles(shift_pivots, tails)
     error = float(observed.translation_error[0])
@@ -193,8 +198,10 @@ class _Estimates:
 
     def ratio_error(self, ratio: float) -> Array:
         """Standard error of d'(variant) - ratio * d'(base)."""
-        variance = self.var_variant - 2.0 * ratio * self.covariance + ratio**2 * self.var_base
-        return np.sqrt(np.maximum(0.0, variance))
+        apart = self.var_variant + ratio**2 * self.var_base
+        variance = apart - 2.0 * ratio * self.covariance
+        # Models that differ by an offset or a scale alone leave rounding here, which is no private noise.
+        return np.sqrt(np.where(variance > ROUNDING * apart, variance, 0.0))
 
 
 def _covariance(means: Array) -> Array:
@@ -206,7 +213,7 @@ def _covariance(means: Array) -> Array:
 
 
 def _pivot(difference: Array, error: Array) -> Array:
-    usable = error > 0.0  # a resample of one item repeated has no spread
+    usable = (error > 0.0) & np.isfinite(difference)  # a resample of one item repeated has no spread
     return np.asarray(difference[usable] / error[usable])
 
 
@@ -222,6 +229,9 @@ def _attenuation(observed: _Estimates, quantiles: Interval) -> Interval | None:
     """The ratios r whose pivot (d_P - r d_T) / error(r) lies between the quantiles, as 1 - r."""
     base_d, variant_d = float(observed.base_d[0]), float(observed.variant_d[0])
     var_t, var_p, cov = (float(x[0]) for x in (observed.var_base, observed.var_variant, observed.covariance))
+    estimate = 1.0 - variant_d / base_d
+    if observed.ratio_error(variant_d / base_d)[0] == 0.0:
+        return estimate, estimate
     ends = []
     for quantile in quantiles:
         # The square of "pivot = quantile" is a r^2 - 2 b r + c = 0.
@@ -233,7 +243,4 @@ def _attenuation(observed: _Estimates, quantiles: Interval) -> Interval | None:
         half = math.sqrt(max(0.0, b * b - a * c))
         # Of the two roots the one where d_P - r d_T has the sign of the quantile.
         ends.append(1.0 - (b - math.copysign(half, quantile * base_d)) / a)
-    # Rounding must not leave the estimate outside of an interval of no width.
-    estimate = 1.0 - variant_d / base_d
-    low, high = sorted(ends)
-    return (min(low, estimate), max(high, estimate)) if math.isclose(low, high, abs_tol=1e-9) else (low, high)
+    return min(ends), max(ends)

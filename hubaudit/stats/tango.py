@@ -100,7 +100,7 @@ def _exact_tail(lost: int, gained: int, n: int, margin: float) -> float:
         mean = n * share_gained
         count = np.arange(max(0, int(mean - reach)), min(n, int(mean + reach)) + 1)
         edge = most_lost[count]
-        given = (share_gained + margin) / (1.0 - share_gained)
+        given = min(1.0, (share_gained + margin) / (1.0 - share_gained))
         below = np.where(edge < 0, 0.0, special.bdtr(np.maximum(0, edge), n - count, given))
         return float(stats.binom.pmf(count, n, share_gained) @ below)
 

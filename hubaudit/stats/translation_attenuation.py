@@ -6,6 +6,7 @@ A ranking statistic such as AUROC is blind to the first and does not name the se
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -169,7 +170,8 @@ def translation_attenuation(
 
     Raises:
         InputError: If lengths differ, a value is not finite (the row is named), a label is neither 0 nor 1, a
-            class has fewer than two items, scores are constant within both classes, or a margin is not positive.
+            class has fewer than two items, scores are constant within both classes, a margin is not positive, or the
+            threshold is not finite.
 
     Source:
         Cosine Similarity Is Not Evidence, section 6; definitions in this project's design, checked against the
@@ -185,6 +187,8 @@ def translation_attenuation(
             f"expected margins above 0, got {translation_margin} and {attenuation_margin}; give the changes that "
             "do not matter to you"
         )
+    if not math.isfinite(threshold):
+        raise InputError(f"expected a finite threshold, got {threshold}; give it in the units of the scores")
     features = [
         None if values is None else check_features(values, n, name)
         for values, name in ((base_features, "base features"), (variant_features, "variant features"))
