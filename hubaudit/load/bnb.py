@@ -13,16 +13,18 @@ from hubaudit.load.assemble import assemble
 from hubaudit.load.dense import read_folder_model
 from hubaudit.load.extras import require
 from hubaudit.load.folder import check_weights
+from hubaudit.load.memory import trim
 from hubaudit.load.model import LoadedModel, ModelSource
 from hubaudit.load.quiet import silence_int8_casts
-from hubaudit.load.rtn import WeightError
-from hubaudit.load.sizes import StoredSize, count_parameters
+from hubaudit.load.sizes import StoredSize, count_parameters, unique_parameters
 from hubaudit.load.structure import is_linear, output_matrix
+from hubaudit.load.weight_error import WeightError
 
 __all__ = ["EXPANDED_NOTE", "INT8_THRESHOLD", "load_bnb"]
 
 _OPTIONS = ("int8", "nf4", "fp4")
 _BLOCK = 64  # weights that share a float32 scale in 4-bit formats, bitsandbytes' default
+_TRIM_AFTER = 1 << 24  # quantized weights between two returns of freed memory
 INT8_THRESHOLD = 6.0
 """Activations above it are multiplied in 16 bit, transformers' default."""
 EXPANDED_NOTE = "4-bit weights were expanded to dense ones on the CPU: the same numbers, multiplied faster."
@@ -52,8 +54,9 @@ def load_bnb(
     n_parameters = count_parameters(model)
     native = option == "int8" or device.type != "cpu"
     error = WeightError()
-    n_quantized, quantized_bits = 0, 0.0
-    for name, module in list(_quantizable(model)):
+    n_quantized, quantized_bits, trimmed_at = 0, 0.0, 0
+    for name in [name for name, _ in _quantizable(model)]:
+        module = model.get_submodule(name)
         matrix = output_matrix(module)
         n_quantized += matrix.numel()
         if option == "int8":
@@ -66,6 +69,11 @@ def load_bnb(
                 model.set_submodule(name, _native_4bit_layer(module, option, dtype, device))
             else:
                 matrix.copy_(expanded)
+        if n_quantized - trimmed_at > _TRIM_AFTER:
+            trim()
+            trimmed_at = n_quantized
+    if native:
+        _leave_file(model)
     if option == "int8":
         silence_int8_casts()
     bits = quantized_bits + (n_parameters - n_quantized) * weights.bits_per_element
@@ -93,6 +101,13 @@ def _quantizable(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield name, module
 
 
+def _leave_file(model: nn.Module) -> None:
+    """Copy what is still dense out of the mapped safetensors, or the whole file stays in memory beside it."""
+    for parameter in unique_parameters(model):
+        if parameter.device.type == "cpu" and parameter.is_floating_point():
+            parameter.data = parameter.data.clone()
+
+
 def _expand_4bit(matrix: torch.Tensor, option: str, error: WeightError) -> torch.Tensor:
     """What a weight becomes by 4-bit quantization in blocks of 64, in its own dtype."""
     from bitsandbytes import functional
@@ -102,7 +117,7 @@ def _expand_4bit(matrix: torch.Tensor, option: str, error: WeightError) -> torch
     )
     expanded = functional.dequantize_4bit(packed, state)
     assert isinstance(expanded, torch.Tensor)
-    error.add(matrix.float(), expanded.float())
+    error.add(matrix, expanded)
     return expanded
 
 
@@ -144,7 +159,7 @@ def _int8_layer(module: nn.Module, device: torch.device, error: WeightError) -> 
     )
     # Quantization happens in `to`. A copy, because on the CPU the parameter's own data is replaced.
     weight = Int8Params(matrix.contiguous(), requires_grad=False, has_fp16_weights=False).to(device)
-    error.add(matrix.float(), weight.CB.cpu().float() * weight.SCB.cpu().float()[:, None] / 127)
+    error.add(matrix, weight.CB, weight.SCB / 127)
     layer.weight = weight
     return _with_bias(layer, module, device)
 

@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from hubaudit.errors import ModelFileError, VariantError
 from hubaudit.load.assemble import assemble
 from hubaudit.load.folder import check_weights, first_line, read_config
+from hubaudit.load.memory import is_out_of_memory
 from hubaudit.load.model import LoadedModel, ModelSource
 from hubaudit.load.quiet import quiet_transformers
 from hubaudit.load.sizes import StoredSize, count_parameters
@@ -79,9 +80,12 @@ def read_folder_model(
                 local_files_only=True,
                 trust_remote_code=trust_remote_code,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are an error below, with their names
                 **options,
             )
-    except (OSError, ValueError, KeyError, SafetensorError) as exc:
+    except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as exc:
+        if is_out_of_memory(exc):
+            raise
         raise ModelFileError(
             f"{folder}: expected a causal language model that transformers can load, got: {first_line(exc)}. "
             "Check that config.json and the weights belong together."
@@ -91,6 +95,12 @@ def read_folder_model(
         raise ModelFileError(
             f"{folder}: expected every parameter of {type(model).__name__} in the safetensors, "
             f"{len(info['missing_keys'])} are missing, as {name}. Download the model again."
+        )
+    if info["mismatched_keys"]:
+        name, got, expected = sorted(info["mismatched_keys"])[0]
+        raise ModelFileError(
+            f"{folder}: expected tensor {name} of shape {list(expected)} by config.json, got {list(got)}. Check that "
+            "config.json and the weights belong together."
         )
     assert isinstance(model, torch.nn.Module)
     return model

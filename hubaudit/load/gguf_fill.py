@@ -84,4 +84,6 @@ def _expand(raw: np.ndarray[Any, Any], type_name: str, kind: Any) -> torch.Tenso
     if plain is not None:
         return torch.from_numpy(raw).view(plain)
     # As a single row: gguf expands row by row in groups of 16, which is slow for many short rows.
-    return torch.from_numpy(gguf.quants.dequantize(raw.reshape(1, -1), kind).reshape(-1))
+    # A damaged scale overflows here without a warning; non-finite activations are counted where they matter.
+    with np.errstate(all="ignore"):
+        return torch.from_numpy(gguf.quants.dequantize(raw.reshape(1, -1), kind).reshape(-1))

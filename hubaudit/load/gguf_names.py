@@ -12,6 +12,7 @@ from torch import nn
 from hubaudit.errors import ModelFileError
 from hubaudit.load.gguf_arch import Architecture
 from hubaudit.load.gguf_file import GgufFile, TensorInfo
+from hubaudit.load.structure import output_module
 
 __all__ = ["EMBEDDING_TENSOR", "HEAD_TENSOR", "Target", "match_tensors"]
 
@@ -75,17 +76,21 @@ def _ignored(tensor: str) -> bool:
 def _targets(model: nn.Module, architecture: Architecture, n_layers: int) -> dict[str, Target]:
     number = {name: key for key, name in gguf.MODEL_ARCH_NAMES.items()}[architecture.name]
     name_map = gguf.get_tensor_name_map(number, n_layers)
+    head = output_module(model)
+    heads = {id(parameter) for parameter in head.parameters(recurse=False)}
     targets: dict[str, Target] = {}
     # A tied head appears once, under the embedding's name, which is what the file calls it too.
     for name, parameter in model.named_parameters():
-        for tensor, view in _tensor_names(name, parameter.data, name_map):
+        for tensor, view in _tensor_names(name, parameter.data, name_map, is_head=id(parameter) in heads):
             targets[tensor] = Target(name, view)
     return targets
 
 
-def _tensor_names(name: str, parameter: torch.Tensor, name_map: Any) -> list[tuple[str, torch.Tensor]]:
+def _tensor_names(
+    name: str, parameter: torch.Tensor, name_map: Any, *, is_head: bool
+) -> list[tuple[str, torch.Tensor]]:
     """The file's names for a parameter: one, or two for gate and up projections of experts, which it keeps apart."""
-    stem, suffix = name, ""
+    stem, suffix = name, ".weight"
     for ending in (".weight", ".bias"):
         if name.endswith(ending):
             stem, suffix = name.removesuffix(ending), ending
@@ -94,16 +99,18 @@ def _tensor_names(name: str, parameter: torch.Tensor, name_map: Any) -> list[tup
         down = name_map.get_name(stem.replace("gate_up_proj", "down_proj"))
         if down is not None:
             return [
-                (down.replace("_down_", "_gate_") + ".weight", parameter[:, :half]),
-                (down.replace("_down_", "_up_") + ".weight", parameter[:, half:]),
+                (down.replace("_down_", "_gate_") + suffix, parameter[:, :half]),
+                (down.replace("_down_", "_up_") + suffix, parameter[:, half:]),
             ]
     found = name_map.get_name(stem)
+    if found is None and is_head:
+        found = HEAD_TENSOR.removesuffix(".weight")  # some architectures list no head of their own
     if found is None:
         raise ModelFileError(
             f"expected a GGUF name for the base's parameter {name}, the gguf package knows none. GGUF variants of "
             "this base cannot be loaded; use safetensors or bitsandbytes."
         )
-    return [(found + (suffix or ".weight"), parameter)]
+    return [(found + suffix, parameter)]
 
 
 def _check_shape(info: TensorInfo, target: Target, architecture: Architecture, config: Any, name: str) -> None:

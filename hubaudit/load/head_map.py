@@ -7,6 +7,7 @@ the map. Then features and logits of a probe batch must agree with it.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -23,6 +24,7 @@ __all__ = ["measure_head"]
 _PROBE_SHAPE = (2, 8)
 _SEED = 20
 _N_SMALL = 64
+_BLOCK_ROWS = 8192
 # Far above every cap in use (10 to 100), and below float16's largest number (65504).
 _LARGE = 16384.0
 
@@ -80,7 +82,7 @@ def _forward(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
 def _measure_map(model: nn.Module, module: nn.Module, tokens: torch.Tensor) -> tuple[float, float | None]:
     """Scale and soft cap of the map from the head's raw output to the logits."""
     generator = torch.Generator().manual_seed(_SEED)
-    # Small enough that a cap bends them by less than a millionth, with many mantissas to average rounding.
+    # Small, so that a cap hardly bends them, and of many mantissas, so that rounding averages out.
     small = (0.5 + 0.5 * torch.rand(_N_SMALL, generator=generator)) / 64
     planted: list[torch.Tensor] = []
 
@@ -112,16 +114,18 @@ def _measure_map(model: nn.Module, module: nn.Module, tokens: torch.Tensor) -> t
         )
     rounding = 4 * _eps(module.weight.dtype)
     candidates = _config_numbers(model)
-    scale = _nearest(slope, candidates, rounding)
     top, below = float(seen[-2]), float(seen[-1])
     if abs(top - slope * _LARGE) <= rounding * abs(slope * _LARGE):
-        return scale, None
+        return _nearest(slope, candidates, rounding), None
     if not (math.isfinite(top) and top > 0 and abs(top - below) <= rounding * top):
         raise VariantError(
             f"{type(model).__name__}: expected logits scaled or capped as c * tanh(v / c), got {below:.6g} and "
             f"{top:.6g} for head outputs of {_LARGE / 2:.0f} and {_LARGE:.0f}. This architecture cannot be audited."
         )
-    return scale, _nearest(top, candidates, rounding)
+    softcap = _nearest(top, candidates, rounding)
+    straight = softcap * torch.atanh(seen[:-2] / softcap)
+    slope = float(straight @ raw[:-2] / (raw[:-2] @ raw[:-2]))
+    return _nearest(slope, candidates, rounding), softcap
 
 
 def _config_numbers(model: nn.Module) -> list[float]:
@@ -157,7 +161,7 @@ def _check(model: nn.Module, module: nn.Module, tokens: torch.Tensor, head: Head
             f"{type(model).__name__}: expected {head.n_rows} logits a position, as the head has rows, got the shape "
             f"{tuple(own.shape)} for {z.shape[0]} positions. This architecture cannot be audited."
         )
-    difference = float((head.logits(z) - own).abs().max())
+    difference = _largest_difference(head, z, own)
     tolerance = _tolerance(own, z, head, model)
     if difference > tolerance:
         raise VariantError(
@@ -172,6 +176,17 @@ def _check(model: nn.Module, module: nn.Module, tokens: torch.Tensor, head: Head
         scale=head.scale,
         softcap=head.softcap,
     )
+
+
+def _largest_difference(head: Head, z: torch.Tensor, own: torch.Tensor) -> float:
+    """Over blocks of the vocabulary, so that no float32 copy of the whole head is made."""
+    largest = 0.0
+    for start in range(0, head.n_rows, _BLOCK_ROWS):
+        stop = min(start + _BLOCK_ROWS, head.n_rows)
+        bias = None if head.bias is None else head.bias[start:stop]
+        block = dataclasses.replace(head, weight=head.weight[start:stop], bias=bias)
+        largest = max(largest, float((block.logits(z) - own[:, start:stop]).abs().max()))
+    return largest
 
 
 def _tolerance(own: torch.Tensor, z: torch.Tensor, head: Head, model: nn.Module) -> float:

@@ -22,7 +22,7 @@ def load_model(
     Args:
         source: Files and format.
         base: What a GGUF variant is built from; other formats do not use it.
-        dtype: `auto` (bfloat16, or float16 on a GPU without it), `bfloat16`, `float16` or `float32`.
+        dtype: `auto` (as `resolve_dtype` says), `bfloat16`, `float16` or `float32`.
         device: `auto` (the GPU if there is one), `cpu`, `cuda` or `cuda:N`.
         trust_remote_code: Whether Python code in the model's folder may run.
 

@@ -14,7 +14,7 @@ from hubaudit.errors import OutOfMemoryError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["memory_guard", "release"]
+__all__ = ["is_out_of_memory", "memory_guard", "release", "trim"]
 
 
 @contextlib.contextmanager
@@ -29,21 +29,22 @@ def memory_guard(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except MemoryError as exc:
-        raise _out_of_memory(what) from exc
-    except RuntimeError as exc:
-        # torch.OutOfMemoryError is a RuntimeError; the CPU allocator raises a bare one with this text.
-        text = str(exc)
-        if type(exc).__name__ == "OutOfMemoryError" or "can't allocate memory" in text:
-            raise _out_of_memory(what) from exc
-        raise
+    except (MemoryError, RuntimeError) as exc:
+        if not is_out_of_memory(exc):
+            raise
+        raise OutOfMemoryError(
+            f"No memory for {what}: expected it to fit on the device. Close other programs, use a smaller "
+            "model, lower --batch-tokens, or choose another --device."
+        ) from exc
 
 
-def _out_of_memory(what: str) -> OutOfMemoryError:
-    return OutOfMemoryError(
-        f"No memory for {what}: expected it to fit on the device. Close other programs, use a smaller "
-        "model, lower --batch-tokens, or choose another --device."
-    )
+def is_out_of_memory(exc: BaseException) -> bool:
+    """Whether an exception of Python or torch means that memory ran out."""
+    if isinstance(exc, MemoryError):
+        return True
+    # torch.OutOfMemoryError is a RuntimeError; the CPU allocator raises a bare one with this text.
+    out_of_torch = type(exc).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(exc)
+    return isinstance(exc, RuntimeError) and out_of_torch
 
 
 def release(device: torch.device) -> None:
@@ -53,8 +54,16 @@ def release(device: torch.device) -> None:
         import torch
 
         torch.cuda.empty_cache()
-    elif sys.platform == "linux":
-        # glibc keeps freed blocks below its growing mmap threshold; a model has hundreds of them.
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
+    trim()
+
+
+def trim() -> None:
+    """Hand freed blocks of the heap back to the system.
+
+    glibc keeps them, since its threshold for returning a block at once grows with use; while weights are
+    replaced one by one, what it keeps can exceed a model. Elsewhere nothing happens.
+    """
+    if sys.platform == "linux":
+        malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if malloc_trim is not None:
+            malloc_trim(0)

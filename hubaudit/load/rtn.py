@@ -15,8 +15,9 @@ from hubaudit.load.folder import check_weights
 from hubaudit.load.model import LoadedModel, ModelSource
 from hubaudit.load.sizes import StoredSize, count_parameters
 from hubaudit.load.structure import linear_modules, output_matrix
+from hubaudit.load.weight_error import WeightError
 
-__all__ = ["RtnSpec", "WeightError", "load_rtn", "round_to_nearest_"]
+__all__ = ["RtnSpec", "load_rtn", "round_to_nearest_"]
 
 _OPTION = re.compile(r"(?P<bits>[2-8])(?:@g(?P<group>[1-9]\d{0,5}))?")
 _DEFAULT_GROUP = 128
@@ -49,24 +50,6 @@ class RtnSpec:
 
     def __str__(self) -> str:
         return f"{self.bits}@g{self.group}"
-
-
-@dataclasses.dataclass
-class WeightError:
-    """Accumulates `||W_variant - W_base||_F / ||W_base||_F` over tensors, in float64."""
-
-    squared_error: float = 0.0
-    squared_norm: float = 0.0
-
-    def add(self, base: torch.Tensor, variant: torch.Tensor) -> None:
-        """Count two float32 tensors of the same shape."""
-        self.squared_error += float(torch.sum((variant - base).square(), dtype=torch.float64))
-        self.squared_norm += float(torch.sum(base.square(), dtype=torch.float64))
-
-    @property
-    def relative(self) -> float | None:
-        """The relative error; None where there was nothing, or only zeros."""
-        return math.sqrt(self.squared_error / self.squared_norm) if self.squared_norm else None
 
 
 def load_rtn(
@@ -136,8 +119,9 @@ def round_to_nearest_(weight: torch.Tensor, spec: RtnSpec, error: WeightError) -
             rounded[:, :n_whole] = _round_groups(groups, spec.bits).reshape(len(base), -1)
         if n_whole < n_inputs:
             rounded[:, n_whole:] = _round_groups(base[:, n_whole:], spec.bits)
+        rounded = rounded.to(weight.dtype)
+        error.add(base, rounded)  # before the copy: for float32 weights `base` is the weight itself
         rows.copy_(rounded)
-        error.add(base, rows.float())
 
 
 def _round_groups(groups: torch.Tensor, bits: int) -> torch.Tensor:
