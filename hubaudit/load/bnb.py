@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from hubaudit.load.sizes import StoredSize, count_parameters, unique_parameters
 from hubaudit.load.structure import is_linear, output_matrix
 from hubaudit.load.weight_error import WeightError
 
-__all__ = ["EXPANDED_NOTE", "INT8_THRESHOLD", "load_bnb"]
+__all__ = ["EXPANDED_NOTE", "INT8_THRESHOLD", "dequantize_4bit", "load_bnb"]
 
 _OPTIONS = ("int8", "nf4", "fp4")
 _BLOCK = 64  # weights that share a float32 scale in 4-bit formats, bitsandbytes' default
@@ -115,10 +116,25 @@ def _expand_4bit(matrix: torch.Tensor, option: str, error: WeightError) -> torch
     packed, state = functional.quantize_4bit(
         matrix.contiguous(), blocksize=_BLOCK, quant_type=option, compress_statistics=False
     )
-    expanded = functional.dequantize_4bit(packed, state)
-    assert isinstance(expanded, torch.Tensor)
+    expanded = dequantize_4bit(packed, state)
     error.add(matrix, expanded)
     return expanded
+
+
+def dequantize_4bit(packed: torch.Tensor, state: Any) -> torch.Tensor:
+    """The numbers that a packed 4-bit weight stands for.
+
+    Blocks run over the whole weight, across the ends of rows. bitsandbytes' kernel for the CPU (0.50.2)
+    starts each row with a new block, which corrupts weights whose rows are no multiple of the block; so
+    the weight is expanded as a single row.
+    """
+    from bitsandbytes import functional
+
+    flat = copy.copy(state)
+    flat.shape = torch.Size((1, state.shape.numel()))
+    expanded = functional.dequantize_4bit(packed, flat)
+    assert isinstance(expanded, torch.Tensor)
+    return expanded.reshape(state.shape)
 
 
 def _native_4bit_layer(module: nn.Module, option: str, dtype: torch.dtype, device: torch.device) -> nn.Module:

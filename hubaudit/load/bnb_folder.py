@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from hubaudit.load.assemble import assemble
-from hubaudit.load.bnb import EXPANDED_NOTE
+from hubaudit.load.bnb import EXPANDED_NOTE, dequantize_4bit
 from hubaudit.load.dense import read_folder_model
 from hubaudit.load.extras import require
 from hubaudit.load.folder import check_weights
@@ -100,13 +100,11 @@ def _scale_bits(state: Any) -> int:
 
 def _dense_layer(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     """A plain linear layer with the numbers that a quantized one stands for."""
-    from bitsandbytes import functional
-
     weight: Any = module.weight
     if _kind(module) == "int8":
         values = weight.data.float() * weight.SCB.float()[:, None] / 127
     else:
-        values = functional.dequantize_4bit(weight.data, weight.quant_state)
+        values = dequantize_4bit(weight.data, weight.quant_state)
     layer = nn.Linear(values.shape[1], values.shape[0], bias=module.bias is not None, device="meta")
     layer.weight = nn.Parameter(values.to(dtype), requires_grad=False)
     if isinstance(module.bias, torch.Tensor):

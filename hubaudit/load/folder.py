@@ -61,7 +61,7 @@ def read_config(folder: Path, *, trust_remote_code: bool = False) -> PretrainedC
             return AutoConfig.from_pretrained(
                 str(folder), local_files_only=True, trust_remote_code=trust_remote_code and not known
             )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as exc:
+    except Exception as exc:  # every configuration class checks in its own way
         raise ModelFileError(
             f"{folder}: expected a valid config.json for {model_type}, got: {first_line(exc)}. Download the file again."
         ) from exc

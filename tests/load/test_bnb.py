@@ -12,16 +12,23 @@ from tiny_models import logits_of, save_tiny
 
 from hubaudit.errors import InputError, MissingExtraError
 from hubaudit.load import LoadedModel, ModelSource, load_model
+from hubaudit.load.bnb import dequantize_4bit
 
 pytest.importorskip("bitsandbytes", reason="needs the extra bnb")
 
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
+WHOLE_BLOCKS = {"intermediate_size": 128, "num_key_value_heads": 4}
+LINEAR = 2 * (64 * 64 * 4 + 128 * 64 * 3)  # q k v o, gate up down of two layers
+ROWS = 2 * (64 * 4 + 128 + 128 + 64)
+OTHERS = 2 * 96 * 64 + 5 * 64  # embedding, head, norms
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("base")
-    save_tiny(folder, "llama", dtype=torch.bfloat16)
+    # Rows of whole blocks of 64: bitsandbytes' own CPU kernel is wrong for others, see the last test.
+    save_tiny(folder, "llama", dtype=torch.bfloat16, **WHOLE_BLOCKS)
     return folder
 
 
@@ -60,7 +67,8 @@ def test_int8_is_the_native_model(dtype: str, folder: Path) -> None:
 @pytest.mark.parametrize("option", ["int8", "nf4"])
 def test_the_same_modules_as_transformers_converts(option: str, model_type: str, tmp_path: Path) -> None:
     """GPT-2's transposed layers, biases, and experts, which are no linear modules and stay dense (TRAPS 18)."""
-    save_tiny(tmp_path, model_type)
+    sizes = {} if model_type == "gpt2" else {"intermediate_size": 128, "moe_intermediate_size": 64}
+    save_tiny(tmp_path, model_type, **sizes)
     ours, theirs = load(tmp_path, option), native(tmp_path, option, torch.float32)
     torch.testing.assert_close(logits_of(ours.model), logits_of(theirs), rtol=0, atol=1e-4)
     from bitsandbytes.nn import Linear4bit, Linear8bitLt
@@ -74,20 +82,18 @@ def test_the_same_modules_as_transformers_converts(option: str, model_type: str,
 def test_weight_error_of_each_kind(folder: Path) -> None:
     """NF4 in blocks of 64 loses about 9 % of normally distributed weights, 8 bits a row about 1 %."""
     errors = {option: load(folder, option).weight_error for option in ("int8", "nf4", "fp4")}
-    assert errors["int8"] == pytest.approx(0.006, abs=0.003)
-    assert errors["nf4"] == pytest.approx(0.091, abs=0.004)
-    assert errors["nf4"] < errors["fp4"] < 0.16
+    # 127 levels to the largest of 64 or 128 normal numbers, 2.5 to 2.7 SDs: a step of .02, an error of .02 / sqrt(12).
+    assert errors["int8"] == pytest.approx(0.006, abs=0.001)
+    assert errors["nf4"] == pytest.approx(0.092, abs=0.002)
+    assert errors["fp4"] == pytest.approx(0.122, abs=0.003)
 
 
 def test_sizes_by_hand(folder: Path) -> None:
-    linear = 2 * (64 * 64 * 2 + 32 * 64 * 2 + 96 * 64 * 3)
-    rows = 2 * (64 + 32 + 32 + 64 + 96 + 96 + 64)
-    others = 2 * 96 * 64 + 5 * 64
-    cases = {"nf4": linear * 4 + linear // 64 * 32, "int8": linear * 8 + rows * 32}
+    cases = {"nf4": LINEAR * 4 + LINEAR // 64 * 32, "int8": LINEAR * 8 + ROWS * 32}
     for option, packed in cases.items():
         loaded = load(folder, option)
-        assert loaded.quantized_fraction == pytest.approx(linear / (linear + others), abs=1e-12)
-        assert loaded.bits_per_weight == pytest.approx((packed + others * 16) / (linear + others), abs=1e-12)
+        assert loaded.quantized_fraction == pytest.approx(LINEAR / (LINEAR + OTHERS), abs=1e-12)
+        assert loaded.bits_per_weight == pytest.approx((packed + OTHERS * 16) / (LINEAR + OTHERS), abs=1e-12)
 
 
 def test_int8_does_not_log_for_every_layer(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -130,8 +136,7 @@ def test_a_folder_with_a_quantized_head(option: str, folder: Path, tmp_path: Pat
     loaded = load_model(ModelSource("q", "dense", tmp_path), base=None, dtype="float32", device="cpu")
     assert loaded.head.quantized
     assert type(loaded.model.get_output_embeddings()) is torch.nn.Linear
-    linear = 2 * (64 * 64 * 2 + 32 * 64 * 2 + 96 * 64 * 3) + 96 * 64
-    assert loaded.quantized_fraction == pytest.approx(linear / (linear + 96 * 64 + 5 * 64), abs=1e-12)
+    assert loaded.quantized_fraction == pytest.approx((LINEAR + 96 * 64) / (LINEAR + OTHERS), abs=1e-12)
     assert loaded.bits_per_weight < 16
 
 
@@ -145,3 +150,17 @@ def test_the_missing_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'hubaudit\[bnb\]'"):
         load(folder, "nf4")
+
+
+@pytest.mark.parametrize("option", ["nf4", "fp4"])
+@pytest.mark.parametrize("columns", [96, 80, 33, 64])
+def test_blocks_run_across_the_ends_of_rows(columns: int, option: str) -> None:
+    """The definition: packed halves of bytes, the table of 16 values, one scale for 64 weights in a row."""
+    from bitsandbytes import functional
+
+    weight = torch.randn(64, columns, generator=torch.Generator().manual_seed(0))
+    packed, state = functional.quantize_4bit(weight, blocksize=64, quant_type=option)
+    halves = torch.stack([packed.reshape(-1) >> 4, packed.reshape(-1) & 15], dim=1).reshape(-1)[: weight.numel()]
+    expected = (state.code[halves.long()] * state.absmax.repeat_interleave(64)[: weight.numel()]).reshape(weight.shape)
+    torch.testing.assert_close(dequantize_4bit(packed, state), expected, rtol=1e-6, atol=0)
+    assert (expected - weight).norm() / weight.norm() < 0.13

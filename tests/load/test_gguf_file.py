@@ -126,9 +126,9 @@ def test_huge_string_and_array(good: Path, damaged) -> None:
     array = struct.pack("<IQ", 8, len(TOKENS))
     with pytest.raises(ModelFileError, match=r"the array tokenizer.ggml.tokens"):
         open_gguf(damaged(_replaced(content, array, struct.pack("<IQ", 8, 2**60))))
+    long_token = _replaced(content, array + struct.pack("<Q", 3), array + struct.pack("<Q", 2**61))
     with pytest.raises(ModelFileError, match="an array of strings"):
-        first = array + struct.pack("<Q", 3)
-        open_gguf(damaged(_replaced(content, first, array + struct.pack("<Q", 2**61))))
+        open_gguf(damaged(long_token))
 
 
 def _entry(content: bytes, name: str) -> int:

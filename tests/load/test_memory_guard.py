@@ -21,7 +21,8 @@ from hubaudit.load.memory import memory_guard, release
     ],
 )
 def test_out_of_memory(error: Exception) -> None:
-    with pytest.raises(OutOfMemoryError, match="No memory for the model m.*--batch-tokens") as caught, memory_guard("the model m"):
+    message = r"No memory for the model m.*--batch-tokens"
+    with pytest.raises(OutOfMemoryError, match=message) as caught, memory_guard("the model m"):
         raise error
     assert caught.value.__cause__ is error
 

@@ -158,12 +158,13 @@ def write_gguf(
         drop: Tensors to leave out.
         extra: Tensors to add or replace, float32.
         architecture: If not the model's own.
-        metadata: More string entries.
+        metadata: More entries: strings, numbers, lists.
     """
     writer = gguf.GGUFWriter(path, architecture or ARCHITECTURES[model.config.model_type])
     writer.add_block_count(model.config.num_hidden_layers)
+    add = {list: writer.add_array, str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}
     for key, value in (metadata or {}).items():
-        writer.add_array(key, value) if isinstance(value, list) else writer.add_string(key, value)
+        add[type(value)](key, value)
     for name, values in (gguf_tensors(model) | (extra or {})).items():
         if name in drop:
             continue
