@@ -19,7 +19,7 @@ def descriptions(cls: type[Any]) -> dict[str, str]:
         cls: A pydantic model or a result dataclass of `hubaudit.stats`.
 
     Returns:
-        Field name to its one-sentence description; fields without one are left out.
+        Field name to its one-sentence description as plain text; fields without one are left out.
     """
     if cls not in _READ:
         _READ[cls] = _read(cls)
@@ -30,7 +30,11 @@ def _read(cls: type[Any]) -> dict[str, str]:
     schema = TypeAdapter(cls).json_schema(mode="serialization")
     if "properties" not in schema:  # a class that holds itself is given by reference
         schema = schema["$defs"][cls.__name__]
-    return {name: str(field["description"]) for name, field in schema["properties"].items() if "description" in field}
+    return {
+        name: str(field["description"]).replace("`", "")
+        for name, field in schema["properties"].items()
+        if "description" in field
+    }
 
 
 def describe(cls: type[Any], key: str) -> str:

@@ -5,6 +5,7 @@ Markdown, HTML and terminal read the same cells, so that they cannot disagree.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from hubaudit.report.cell_makers import (
     size_cell,
 )
 from hubaudit.report.schema import Report, VariantReport
+from hubaudit.report.text import clean
 
 __all__ = ["COLUMNS", "Column", "cells"]
 
@@ -46,7 +48,13 @@ def cells(report: Report, variant: VariantReport, task: str | None) -> dict[str,
         variant: The variant.
         task: Name of the task, or None where the variant has no task at all.
     """
-    return {column.key: column.make(report, variant, task) for column in COLUMNS}
+    return {column.key: _cleaned(column.make(report, variant, task)) for column in COLUMNS}
+
+
+def _cleaned(cell: Cell) -> Cell:
+    """The cell without control characters: a stored report may hold anything in its texts."""
+    sort = clean(cell.sort) if isinstance(cell.sort, str) else cell.sort
+    return dataclasses.replace(cell, text=clean(cell.text), hint=clean(cell.hint), detail=clean(cell.detail), sort=sort)
 
 
 COLUMNS: tuple[Column, ...] = (

@@ -110,11 +110,17 @@ def _scale_low(view: Overview) -> float:
     return max(0.0, math.floor(min(lowest, 0.95) * 10) / 10)
 
 
+def _without_control_characters(value: object) -> object:
+    """What the engine prints in place of a value; our own markup passes as it is."""
+    return clean(value, keep_newlines=True) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         undefined=StrictUndefined,
         autoescape=True,
+        finalize=_without_control_characters,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -28,7 +28,8 @@ MINUS = "−"  # noqa: RUF001 - the mathematical sign, as wide as a plus
 _REPLACEMENT = "�"
 _BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _PLAIN_CODE = re.compile(r"[A-Za-z0-9 ./:@+*,=_-]+")
-_MARKDOWN_SPECIAL = re.compile(r"([\\`*\[\]|~$])|(?<![A-Za-z0-9_])(_)|(_)(?![A-Za-z0-9_])")
+# A run of underscores means something unless letters or digits stand on both its sides.
+_MARKDOWN_SPECIAL = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9_])_+|_+(?![A-Za-z0-9_])")
 _MARKDOWN_LINE_START = re.compile(r"^(?:(#{1,6}|[+-]|\d{1,9}[.)])(?=\s|$)|([-=]+)$)")
 
 
@@ -67,7 +68,7 @@ def markdown(text: str) -> str:
     in the result. Underscores inside words stay as they are, since they mean nothing there.
     """
     line = clean(text)
-    line = _MARKDOWN_SPECIAL.sub(lambda found: "\\" + found.group(0), line)
+    line = _MARKDOWN_SPECIAL.sub(lambda found: "".join("\\" + char for char in found.group(0)), line)
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # An address would become a link by itself; the escaped colon and dot keep it text.
     line = line.replace("://", "\\://").replace("www.", "www\\.")
@@ -96,7 +97,9 @@ def number(value: float | None, *, digits: int = 3, signed: bool = False) -> str
     sign = "+" if signed else ""
     if not 1e-4 <= abs(value) < 1e6:
         return f"{value:{sign}.{digits - 1}e}"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    # The exponent after rounding: .9996 has the digits of 1.00, not those of .999.
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
+    decimals = max(0, digits - 1 - exponent)
     return f"{value:{sign}.{decimals}f}"
 
 

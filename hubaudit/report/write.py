@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hubaudit.report.files import remove_file, write_file
+from hubaudit.files import remove_file, write_file
 from hubaudit.report.html import to_html
 from hubaudit.report.markdown import to_markdown
 from hubaudit.report.plots import save_plots

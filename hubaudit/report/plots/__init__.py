@@ -9,7 +9,7 @@ from typing import Protocol
 
 from matplotlib.figure import Figure
 
-from hubaudit.report.files import remove_file, write_file
+from hubaudit.files import remove_file, write_file
 from hubaudit.report.plots.alt import axes_alt, bound_alt, direction_alt, flips_alt, monitor_alt
 from hubaudit.report.plots.bound import axes_plot, bound_plot, has_axes, has_bound
 from hubaudit.report.plots.direction import direction_plot, has_direction

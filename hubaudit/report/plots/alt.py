@@ -93,5 +93,5 @@ def _list(report: Report, one: Callable[[VariantReport, str], str | None]) -> st
 
 
 def _join(parts: list[str]) -> str:
-    shown = "; ".join(parts[:_MOST])
+    shown = clean("; ".join(parts[:_MOST]))
     return f"{shown}; and {len(parts) - _MOST} more." if len(parts) > _MOST else f"{shown}."

@@ -233,4 +233,6 @@ def _draw_bar(axes: Axes, row: int, block: PrismBound | None) -> None:
     for share, colour in zip(shares, (ORANGE, BLUE, VERMILLION), strict=True):
         axes.barh(row, share, left=left, height=0.62, color=colour, linewidth=0)
         left += share
-    axes.text(1.02, row, f"{number(block.bound)} {block.dominant_axis or ''}", va="center", color=INK, fontsize=8.5)
+    axes.text(
+        1.02, row, f"{number(block.bound)} {label(block.dominant_axis or '', 12)}", va="center", color=INK, fontsize=8.5
+    )

@@ -172,6 +172,7 @@ def svg(made: Figure, *, name: str, alt: str, css_class: str) -> str:
     _, _, rest = text.partition(">")
     size = re.search(r'viewBox="([^"]+)"', text)
     box = size[1] if size else "0 0 100 100"
+    rest = re.sub(r"<!--.*?-->\s*", "", rest, flags=re.DOTALL)
     rest = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', rest)
     rest = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", rest)
     rest = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', rest)
