@@ -34,7 +34,9 @@ def check_labels(labels: npt.ArrayLike, *, at_least: int = 1) -> npt.NDArray[np.
     wrong = np.flatnonzero(~np.isin(values, (0, 1)))
     if wrong.size:
         row = int(wrong[0])
-        raise InputError(f"expected labels 0 or 1, got {values[row].item()!r} in row {row}; code the two classes as 0 and 1")
+        raise InputError(
+            f"expected labels 0 or 1, got {values[row].item()!r} in row {row}; code the classes as 0 and 1"
+        )
     positive: npt.NDArray[np.bool_] = values.astype(np.int64) == 1
     n_pos = int(positive.sum())
     if min(n_pos, len(positive) - n_pos) < at_least:

@@ -121,8 +121,9 @@ class _ClassSums:
     def of(base: Array, variant: Array) -> _ClassSums:
         x, shift = base - base.mean(), variant - base
         s = shift - shift.mean()
-        if np.abs(s).max() <= 1e-12 * max(np.ptp(base), np.abs(shift).max()):
-            s = np.zeros_like(s)  # rounding of an offset, which would otherwise be taken for private noise
+        largest = max(np.abs(base).max(), np.abs(variant).max())
+        if np.abs(s).max() <= 4.0 * np.finfo(np.float64).eps * largest:
+            s = np.zeros_like(s)  # the rounding of an offset would otherwise be taken for private noise
         features = np.column_stack([x, x**2, s, s * (2.0 * x + s)])
         products = features[:, PAIRS[0]] * features[:, PAIRS[1]]
         return _ClassSums(np.hstack([features, products]), float(base.mean()), float(base.mean() + shift.mean()))

@@ -30,7 +30,7 @@ MIN_PER_CLASS = 8
 REMEDIES = {
     "none": "Nothing to repair: no shift and no loss of separation beyond the margins was found at this n.",
     "translation": "Recalibrate the threshold on a few labelled items of the variant; the probe itself still works.",
-    "attenuation": "Refit the probe on the variant's own activations; moving the threshold recovers little.",
+    "attenuation": "Refit the probe on the variant's own activations; moving the threshold brings back a part at best.",
     "both": "Refit the probe on the variant's own activations, which also sets a new threshold.",
 }
 

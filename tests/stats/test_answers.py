@@ -34,6 +34,10 @@ def test_numpy_columns_booleans_and_mixed_numbers() -> None:
     assert items.variant_right.tolist() == [True, False, True]
 
 
+def test_integers_of_any_size() -> None:
+    assert compare_answers([2**70, 1], [2**70, 2**70], [2**70, 2**70]).variant_right.tolist() == [True, False]
+
+
 def test_object_arrays_hold_builtin_values() -> None:
     assert listed(np.array(["A", None], dtype=object), "answers") == ["A", None]
     assert [type(x) for x in listed([np.int64(3), np.float32(0.5)], "answers")] == [int, float]

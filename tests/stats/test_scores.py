@@ -39,6 +39,8 @@ def test_float16_arrays_become_float64() -> None:
         ([1, 1, 1], r"expected at least 2 items of each class, got 0 of class 0 and 3 of class 1"),
         ([0, 1, 1], r"expected at least 2 items of each class, got 1 of class 0 and 2 of class 1"),
         (["a", "b"], "expected an array of numbers, got <U1"),
+        ([0, 2**70], "expected an array of numbers, got object"),
+        ([0, 1, None], "expected an array of numbers, got object"),
     ],
 )
 def test_bad_labels(labels: list[object], message: str) -> None:

@@ -125,13 +125,15 @@ def test_identity_is_exactly_nothing() -> None:
     assert (drift.attenuation, drift.attenuation_interval) == (0.0, (0.0, 0.0))
 
 
+@pytest.mark.parametrize("mean", [0.0, 1e6])
 @pytest.mark.parametrize("offset", [-3.0, 1e-3, 1.875, 1e4])
-def test_a_pure_offset_attenuates_nothing(offset: float) -> None:
+def test_a_pure_offset_attenuates_nothing(offset: float, mean: float) -> None:
     base, _, positive = make_scores(40, 40, shift=0, gain=1, noise=0, seed=1)
+    base += mean
     drift = measure_drift(base, base + offset, positive, seed=0)
     # Adding the offset rounds each score to a relative 1e-16 of it.
-    assert drift.attenuation == pytest.approx(0.0, abs=1e-11)
-    assert drift.attenuation_interval == pytest.approx((0.0, 0.0), abs=1e-11)
+    assert drift.attenuation == pytest.approx(0.0, abs=1e-9)
+    assert drift.attenuation_interval == (drift.attenuation, drift.attenuation)
     low, high = drift.translation_interval
     assert min(low, high) < drift.translation < max(low, high)
     assert math.copysign(1.0, low) == math.copysign(1.0, offset)
@@ -193,9 +195,9 @@ def coverage(n_neg: int, n_pos: int, *, shift: float, gain: float, noise: float,
 
 
 def test_intervals_cover() -> None:
-    # The full grid is benchmarks/coverage_translation.py. Monte Carlo standard error at 300 audits: .013.
-    for held in coverage(64, 48, shift=0.5, gain=0.8, noise=0.2, audits=300):
-        assert 0.91 <= held <= 0.985
+    # The full grid is benchmarks/coverage_translation.py. Monte Carlo standard error at 200 audits: .015.
+    for held in coverage(64, 48, shift=0.5, gain=0.8, noise=0.2, audits=200):
+        assert 0.905 <= held <= 0.985
 
 
 @pytest.mark.slow

@@ -110,13 +110,15 @@ def test_exact_p_equals_the_sum_over_all_tables(lost: int, gained: int, n: int, 
 
 def exact_size(n: int, margin: float, *, exact: bool) -> float:
     """Probability of "equivalent" at a difference of exactly -margin, at the worst share of recoveries."""
+    lost, gained = (x.ravel() for x in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
+    above, below = (tango_statistic(lost, gained, n, d) for d in (-margin, margin))
+    approximate = stats.norm.sf(np.minimum(above, -below))
+    # Tables whose approximate p is far above the level cannot reject; they only cost time.
+    close = np.flatnonzero((lost + gained <= n) & (approximate <= 0.1))
     rejected = [
-        (a, b, n - a - b)
-        for a in range(n + 1)
-        for b in range(n + 1 - a)
-        # Tables whose approximate p is far above the level cannot reject; they only cost time.
-        if tango_equivalence_p(a, b, n, margin, exact=False) <= 0.1
-        and tango_equivalence_p(a, b, n, margin, exact=exact) <= 0.05
+        (lost[i], gained[i], n - lost[i] - gained[i])
+        for i in close
+        if tango_equivalence_p(int(lost[i]), int(gained[i]), n, margin, exact=exact) <= 0.05
     ]
     if not rejected:
         return 0.0
