@@ -102,7 +102,7 @@ class CorrectnessAgreement(Result):
     mcnemar_p: float
     """Exact two-sided McNemar p value for equal accuracies."""
     tost_p: float
-    """Equivalence p value, Tango's score test: small means the accuracies differ by less than the margin."""
+    """Equivalence p value, exact tail of Tango's score test: small means they differ by less than the margin."""
     tost_margin: float
     """Accuracy difference below which the models count as equivalent."""
     equivalent: bool

@@ -59,7 +59,7 @@ def measure_drift(
 
     Items are resampled within their class, base and variant score together. Translation has the studentized
     interval; attenuation, a ratio, has Fieller's with the quantiles of the resampled pivot in place of Student's.
-    Symmetric intervals fall 2 to 6 points short where the within-class SD matters most: after large shifts and at
+    Symmetric intervals fall up to 6 points short where the within-class SD matters most: after large shifts and at
     large separations.
 
     Args:
