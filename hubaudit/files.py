@@ -60,6 +60,9 @@ def _error(path: Path, n_bytes: int, exc: OSError) -> HubAuditError:
     if exc.errno in _FULL:
         return OutOfDiskError(
             f"{path}: the disk is full, {n_bytes} bytes are needed ({exc.strerror}); "
-            "free some space or pass another --out folder"
+            "free some space, or name another folder with --out or --cache-dir"
         )
-    return InputError(f"{path}: cannot be written ({exc.strerror or exc}); pass an --out folder that you may write to")
+    why = exc.strerror or exc
+    return InputError(
+        f"{path}: cannot be written ({why}); name a folder that you may write to with --out or --cache-dir"
+    )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,38 +15,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from hubaudit.collect.plan import Plan
-from hubaudit.errors import InputError, OutOfDiskError
+from hubaudit.files import write_file
 from hubaudit.stats.head import Head
 
-__all__ = ["Evidence", "EvidenceStore", "ModelFacts", "write_atomically"]
+__all__ = ["Evidence", "EvidenceStore", "ModelFacts"]
 
 # Raise it whenever the meaning of a stored tensor changes; older evidence is then collected again.
 EVIDENCE_VERSION = 1
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is either whole or absent.
-
-    Raises:
-        OutOfDiskError: If the disk is full.
-        InputError: If the folder cannot be written to.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError as exc:
-        temporary.unlink(missing_ok=True)
-        if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise OutOfDiskError(
-                f"{path.parent}: no space left for {len(content)} bytes; free space or choose another "
-                "folder with --cache-dir and --out"
-            ) from exc
-        raise InputError(f"{path.parent}: cannot be written to ({exc.strerror}); choose another folder") from exc
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +86,7 @@ class Evidence:
     def write_shard(self, shard: int, tensors: dict[str, torch.Tensor]) -> None:
         """Store a shard: features, log_likelihood, predicted_ids, hidden."""
         contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-        write_atomically(self._shard_path(shard), save(contiguous))
+        write_file(self._shard_path(shard), save(contiguous))
 
     def finish(self, facts: ModelFacts, head: Head) -> None:
         """Store the head and mark the entry complete."""
@@ -123,9 +96,9 @@ class Evidence:
         content = save(tensors)
         digest = hashlib.sha256(content).hexdigest()[:32]
         if not self._head_path(digest).exists():
-            write_atomically(self._head_path(digest), content)
+            write_file(self._head_path(digest), content)
         manifest = {"facts": dataclasses.asdict(facts), "head": digest, "shards": len(self.plan.shards)}
-        write_atomically(self.folder / "manifest.json", json.dumps(manifest, indent=1).encode())
+        write_file(self.folder / "manifest.json", json.dumps(manifest, indent=1).encode())
 
     @property
     def complete(self) -> bool:

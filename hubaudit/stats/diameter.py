@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hubaudit.stats.arrays import (
     Array,
@@ -16,6 +17,7 @@ from hubaudit.stats.arrays import (
     place_like,
     to_numpy,
 )
+from hubaudit.stats.farthest_pair import FarthestPair
 
 __all__ = ["diameter", "largest_norm"]
 
@@ -40,8 +42,12 @@ def largest_norm(points: Any) -> tuple[float, int]:
 def diameter(points: Any) -> tuple[float, int, int]:
     """The largest distance between two rows, exact up to float64 rounding.
 
+    Rows near the mean are left out first: a pair beats a known distance only if its two distances to the mean add
+    up to more. What remains goes through `FarthestPair`.
+
     Args:
-        points: Rows, (n, d), n >= 1: numpy or torch, any float dtype.
+        points: Rows, (n, d), n >= 1: numpy or torch, any float dtype. The products run in their library, on their
+            device.
 
     Returns:
         The distance and the indices of two rows that have it; 0 and the same row twice where all rows are equal.
@@ -55,31 +61,32 @@ def diameter(points: Any) -> tuple[float, int, int]:
     """
     points = check_rows(points, "points")
     check_finite_rows(points, "points")
-    radii = _distances(points, _mean(points))
+    centre = _mean(points)
+    radii = _distances(points, centre)
     best = _farthest_walk(points, int(radii.argmax()))
-    # A pair beats the best only if its two distances to the mean add up to more.
-    kept = np.flatnonzero(radii + radii.max() > best[0] * (1 - 1e-9))
-    order = kept[np.argsort(-radii[kept], kind="stable")]
-    rows = to_numpy(points[place_like(order, points)]) if len(order) else np.zeros((0, 1))
-    for i in range(len(order)):
-        if i + 1 == len(order) or radii[order[i]] + radii[order[i + 1]] <= best[0]:
-            break
-        gaps = np.sqrt(((rows[i + 1 :] - rows[i]) ** 2).sum(axis=1))
-        j = int(gaps.argmax())
-        if gaps[j] > best[0]:
-            best = (float(gaps[j]), int(order[i]), int(order[i + 1 + j]))
-    return best[0], min(best[1:]), max(best[1:])
+    kept = np.flatnonzero(radii + radii.max() > best[0])
+    if len(kept) < 2:
+        return best
+
+    def fetch(indices: npt.NDArray[np.intp]) -> Float64:
+        return to_numpy(points[place_like(kept[indices], points)]) - centre
+
+    pairs = FarthestPair(_centred(points, kept, centre), radii[kept], fetch, best[0])
+    pairs.search()
+    if pairs.pair is None:
+        return best
+    first, second = sorted(int(kept[row]) for row in pairs.pair)
+    return pairs.best, first, second
 
 
-def _blocks(points: Array) -> list[slice]:
-    n, d = points.shape
-    step = max(1, _BLOCK_NUMBERS // int(d))
-    return [slice(start, min(start + step, int(n))) for start in range(0, int(n), step)]
+def _blocks(n: int, d: int) -> list[slice]:
+    step = max(1, _BLOCK_NUMBERS // d)
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 def _mean(points: Array) -> Float64:
     total = np.zeros(int(points.shape[1]))
-    for block in _blocks(points):
+    for block in _blocks(*points.shape):
         rows = as_float64(points[block])
         total += to_numpy(namespace(rows).sum(rows, axis=0))
     return total / int(points.shape[0])
@@ -88,11 +95,21 @@ def _mean(points: Array) -> Float64:
 def _distances(points: Array, centre: Float64) -> Float64:
     """Distances of all rows to one point, (n,), from differences in float64."""
     found = []
-    for block in _blocks(points):
+    for block in _blocks(*points.shape):
         rows = as_float64(points[block])
         xp = namespace(rows)
         found.append(to_numpy(xp.sqrt(xp.sum((rows - place_like(centre, rows)) ** 2, axis=1))))
     return np.concatenate(found)
+
+
+def _centred(points: Array, kept: npt.NDArray[np.intp], centre: Float64) -> Array:
+    """Some rows relative to the centre, float32, in the library and on the device of the points."""
+    xp = namespace(points)
+    parts = []
+    for block in _blocks(len(kept), int(points.shape[1])):
+        rows = as_float64(points[place_like(kept[block], points)])
+        parts.append(xp.astype(place_like(rows - place_like(centre, rows), points), xp.float32))
+    return xp.concat(parts, axis=0)
 
 
 def _farthest_walk(points: Array, start: int) -> tuple[float, int, int]:
@@ -104,5 +121,5 @@ def _farthest_walk(points: Array, start: int) -> tuple[float, int, int]:
         there = int(distances.argmax())
         if distances[there] <= best[0]:
             return best
-        best = (float(distances[there]), here, there)
+        best = (float(distances[there]), min(here, there), max(here, there))
         here = there

@@ -309,6 +309,7 @@ def variant(spec: str, mb: float, bits: float, strength: float, head: bool, degr
         monitor=scores,
         changed_items={"arc": changed("arc", arc), "gsm8k": changed("gsm8k", answer)},
         seconds={"forward": 21.4},
+        structure={"layer 3": {"q_proj": 0.031}},
     )
 
 
@@ -400,26 +401,50 @@ def task(name: str, kind: Any, source: str, metric: str, n: int, tokens: int, ac
 
 
 def poison(report: Report) -> Report:
-    """Put the attack into every free string of the report, and into the names of a task."""
+    """Put the attack into every free string of the report, and into the name of a task."""
     report.base.repo_id = "org/" + HOSTILE
     report.contrast.name = report.contrast.source = report.base.engine = report.created = HOSTILE
-    for index, entry in enumerate(report.variants):
-        entry.spec = f"org/{index}{HOSTILE}"
-        if entry.model is not None:
-            entry.model.repo_id = entry.model.format = entry.model.notes[0] = entry.spec
-        if entry.error is not None:
-            entry.error.message = HOSTILE
-        for found in entry.findings:
-            found.text = found.remedy = HOSTILE
-        for items in entry.changed_items.values():
-            for item in items:
-                item.item_id = item.gold = item.base_answer = item.variant_answer = HOSTILE
-        for name in ("correctness_agreement", "prism_bound", "divergence", "changed_items", "below_floor"):
-            block = getattr(entry, name)
-            if "arc" in block:
-                block[HOSTILE] = block.pop("arc")
-    report.tasks[0].name = report.tasks[0].source = HOSTILE
     report.settings["probe"] = report.environment["device"] = HOSTILE
+    report.ranking = renamed(report.ranking)
     for found in report.findings:
-        found.text = found.remedy = HOSTILE
+        found.text, found.remedy = HOSTILE, found.remedy and HOSTILE
+    for index, entry in enumerate(report.variants):
+        poison_variant(entry, f"org/{index}{HOSTILE}")
+    floor = report.compute_floor
+    floor.batch, floor.dtype = renamed(floor.batch), renamed(floor.dtype)
+    report.tasks[0].name = report.tasks[0].source = report.tasks[0].headline_metric = HOSTILE
     return report
+
+
+def poison_variant(entry: VariantReport, spec: str) -> None:
+    """Put the attack into every free string of a variant; what was null stays null."""
+    entry.spec = spec
+    if entry.model is not None:
+        entry.model.repo_id = entry.model.format = entry.model.notes[0] = spec
+        entry.structure = {HOSTILE: HOSTILE}
+    if entry.error is not None:
+        entry.error.message = HOSTILE
+    for found in entry.findings:
+        found.text, found.remedy = HOSTILE, found.remedy and HOSTILE
+    for item in [item for items in entry.changed_items.values() for item in items]:
+        item.item_id = item.gold = item.base_answer = item.variant_answer = HOSTILE
+    for task, bound in entry.prism_bound.items():
+        axis, reasons = bound.dominant_axis and HOSTILE, dict.fromkeys(bound.reasons, HOSTILE)
+        entry.prism_bound[task] = dataclasses.replace(
+            bound,
+            dominant_axis=axis,
+            dominant_gap=axis,
+            k_feat_case=bound.k_feat_case and HOSTILE,
+            alignment=HOSTILE,
+            reasons=reasons,
+        )
+    if entry.translation_attenuation is not None:
+        verdict = entry.translation_attenuation.verdict and HOSTILE
+        entry.translation_attenuation = dataclasses.replace(entry.translation_attenuation, verdict=verdict)
+    for name in ("correctness_agreement", "prism_bound", "divergence", "changed_items", "below_floor"):
+        setattr(entry, name, renamed(getattr(entry, name)))
+
+
+def renamed(block: dict[str, Any]) -> dict[str, Any]:
+    """The block with the attack in place of the task `arc`, in the same order."""
+    return {HOSTILE if key == "arc" else key: value for key, value in block.items()}
