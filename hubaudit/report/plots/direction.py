@@ -37,10 +37,10 @@ def direction_plot(report: Report, *, width: float = 8.0) -> Figure:
     names = short_labels([variant.spec for variant in report.variants])
     shown = [index for index, variant in enumerate(report.variants) if _measured(variant.direction_floor)]
     with style():
-        made, grid = panels(len(shown), width=width, height=1.75, least_width=2.4)
+        made, grid = panels(len(shown), width=width, height=1.75, least_width=2.4 if width > 5 else 1.6)
         for axes, index in zip(grid, shown, strict=True):
             _draw_layers(axes, _measured(report.variants[index].direction_floor))
-            tidy(axes, names[index])
+            tidy(axes, names[index], limit=26 if width > 5 else 17)
         made.supxlabel("decoder block", fontsize=9.5)
         made.supylabel("cosine with the base's direction", fontsize=9.5)
         handles: list[Line2D | Patch] = [

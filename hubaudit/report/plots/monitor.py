@@ -31,10 +31,10 @@ def monitor_plot(report: Report, *, width: float = 8.0) -> Figure:
     names = short_labels([variant.spec for variant in report.variants])
     shown = [index for index, variant in enumerate(report.variants) if _usable(variant.monitor)]
     with style():
-        made, grid = panels(len(shown), width=width, height=1.95, least_width=2.4)
+        made, grid = panels(len(shown), width=width, height=1.95, least_width=2.4 if width > 5 else 1.6)
         for axes, index in zip(grid, shown, strict=True):
             _draw_scores(axes, report.variants[index])
-            tidy(axes, names[index])
+            tidy(axes, names[index], limit=26 if width > 5 else 17)
         made.supxlabel("base's score", fontsize=9.5)
         made.supylabel("variant's score", fontsize=9.5)
         handles = [

@@ -138,9 +138,9 @@ def panels(count: int, *, width: float, height: float, least_width: float = 2.4)
     return made, axes[:count]
 
 
-def tidy(axes: Axes, title: str) -> None:
-    """A panel's title at its left edge, and no tick marks."""
-    axes.set_title(label(title), loc="left", fontweight="bold")
+def tidy(axes: Axes, title: str, *, limit: int = 32) -> None:
+    """A panel's title at its left edge, shortened to `limit` characters, and no tick marks."""
+    axes.set_title(label(title, limit), loc="left", fontweight="bold")
     axes.tick_params(length=0)
 
 
