@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from hubaudit.audit import DEFAULT_CONTRAST, DEFAULT_TASKS, AuditSettings
+from hubaudit.cli_agree import agree_command
 from hubaudit.errors import HubAuditError, InputError
 from hubaudit.findings import FINDINGS
+from hubaudit.settings import DEFAULT_CONTRAST, DEFAULT_TASKS, AuditSettings
 from hubaudit.terminal_progress import listener
 
 if TYPE_CHECKING:
@@ -154,6 +155,9 @@ def report(
     typer.echo(_rendered(stored, form), nl=False)
 
 
+app.command("agree")(agree_command)
+
+
 def _rendered(stored: Report, form: str) -> str:
     if form == "json":
         return stored.to_json()
@@ -190,12 +194,14 @@ def _run(settings: AuditSettings, out: Path, *, plan: bool, as_json: bool, quiet
     from hubaudit.report.terminal import print_report
     from hubaudit.report.write import check_writable, write_report
 
+    if plan:
+        with listener(quiet=quiet) as progress:
+            text = Pipeline(settings, progress).plan_text()
+        typer.echo(text)
+        return
     check_writable(out)
     with listener(quiet=quiet) as progress:
         pipeline = Pipeline(settings, progress)
-        if plan:
-            typer.echo(pipeline.plan_text())
-            return
         result = pipeline.run()
         paths = write_report(result, out)
     if as_json:

@@ -7,8 +7,8 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubaudit.audit import AuditSettings, default_cache_dir
 from hubaudit.errors import MissingExtraError
+from hubaudit.settings import AuditSettings, default_cache_dir
 
 if TYPE_CHECKING:
     from hubaudit.progress import Progress

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import operator
 import re
 from typing import Any
@@ -83,9 +84,9 @@ def parse_gate(text: str) -> Gate:
     if block is not None and block not in known:
         raise InputError(f"--fail-on {text!r}: expected a block among {', '.join(known)}, got {block!r}")
     if not any(key in keys for name, keys in known.items() if block in (None, name)):
-        raise InputError(
-            f"--fail-on {text!r}: no block of the report has a key {key!r}; see `hubaudit report --schema`"
-        )
+        near = difflib.get_close_matches(key, sorted(set().union(*known.values())), n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "the keys are in report.schema.json"
+        raise InputError(f"--fail-on {text!r}: no block of the report has a key {key!r}; {hint}")
     return Gate(text, block=block, key=key, sign=match["sign"], value=value)
 
 

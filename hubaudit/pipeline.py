@@ -8,12 +8,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import hubaudit
-from hubaudit.audit import default_cache_dir
 from hubaudit.collect import Evidence, EvidenceStore, Plan, build_plan, collect
 from hubaudit.collect.precision import computed_in
 from hubaudit.collect.run import model_facts
@@ -39,6 +39,7 @@ from hubaudit.report.schema import (
     TaskReport,
     VariantReport,
 )
+from hubaudit.settings import default_cache_dir
 from hubaudit.stats.k_feat import k_feat
 from hubaudit.tasks import (
     ContrastSet,
@@ -53,8 +54,8 @@ from hubaudit.tasks.vocabulary import check_same_tokens, load_tokenizer
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from hubaudit.audit import AuditSettings
     from hubaudit.progress import Progress
+    from hubaudit.settings import AuditSettings
 
 __all__ = ["Pipeline"]
 
@@ -103,9 +104,42 @@ class Pipeline:
             other = _other_dtype(base.facts.dtype)
             floor = floor_figures(floors, labels, settings.weights, settings.seed, other, k_feat=diameter)
         job = _Job(plan, context, tokenizer, base_source, base_id, base, read_answers(base), base_hidden, labels, probe)
-        variants = [self._variant(spec, job, floor, diameter) for spec in settings.variants]
+        variants = []
+        started = time.perf_counter()
+        for done, spec in enumerate(settings.variants):
+            if done and not self.interrupted:
+                left = (time.perf_counter() - started) / done * (len(settings.variants) - done)
+                self.progress.say(f"{done} of {len(settings.variants)} variants done, about {_minutes(left)} left")
+            variants.append(self._variant(spec, job, floor, diameter))
         diagnose(variants, floor)
         return self._report(job, tasks, contrast, floor, variants)
+
+    def plan_text(self) -> str:
+        """What would run, in a few lines; the base's tokenizer is read, no model is loaded."""
+        settings = self.settings
+        source = resolve_base(settings.base)
+        context = BaseContext.from_folder(source.path)
+        tasks, contrast = self._read_tasks()
+        plan = self._plan(tasks, contrast, load_tokenizer(source.path), context)
+        width = int(context.config.get_text_config().hidden_size)
+        dtype = resolve_dtype(settings.dtype, self.device)
+        lines = [f"base     {source.spec}" + (f" at {source.revision}" if source.revision else "")]
+        lines += [f"variant  {spec}" for spec in settings.variants]
+        lines += [
+            f"task     {task.name}: {len(task.items)} items, {task.n_gold_tokens} gold tokens, from {task.source}"
+            for task in plan.tasks
+        ]
+        if contrast is not None:
+            prompts = f"{len(contrast.prompts_a)} + {len(contrast.prompts_b)} prompts"
+            lines.append(f"contrast {contrast.name}: {prompts}, layers {', '.join(map(str, plan.layers))}")
+        rows = sum(task.n_gold_tokens for task in plan.tasks) + plan.n_prompts * len(plan.layers)
+        size = rows * width * dtype.itemsize / 1e6
+        models = 1 + len(settings.variants)
+        lines.append(
+            f"run      {plan.n_tokens} tokens through each of {models} models on {self.device} in "
+            f"{str(dtype).removeprefix('torch.')}; evidence {size:.1f} MB a model"
+        )
+        return "\n".join(lines)
 
     # ---- inputs -------------------------------------------------------------------------------------------
 
@@ -191,7 +225,7 @@ class Pipeline:
         plans = floor_plans(evidence.plan, self.settings.batch_tokens)
         floors = {name: self._open(plan, source, content, content, way=name) for name, plan in plans.items()}
         if all(entry.complete for entry in (evidence, *floors.values())):
-            self.progress.say(f"{source.spec}: evidence of an earlier run is used")
+            self.progress.say(f"{_short(source.spec)}: evidence of an earlier run is used")
             return floors
         import torch
 
@@ -212,11 +246,11 @@ class Pipeline:
         return floors
 
     def _load(self, source: ModelSource, context: BaseContext) -> LoadedModel:
-        with self._step(f"loading {source.spec}", 0), self._timed(f"load {source.spec}"):
+        with self._step(f"loading {_short(source.spec)}", 0), self._timed(f"load {source.spec}"):
             return load_model(source, base=context, dtype=self.settings.dtype, device=self.settings.device)
 
     def _collect(self, model: LoadedModel, evidence: Evidence, content: str, label: str) -> None:
-        with self._step(f"running {label}", evidence.plan.n_tokens), self._timed(f"run {label}"):
+        with self._step(f"running {_short(label)}", evidence.plan.n_tokens), self._timed(f"run {label}"):
             collect(model, evidence, model_facts(model, content), advance=self.progress.advance)
 
     def _variant(self, spec: str, job: _Job, floor: ComputeFloor, diameter: float) -> VariantReport:
@@ -239,7 +273,7 @@ class Pipeline:
         content = content_id(source)
         evidence = self._open(job.plan, source, content, job.base_id)
         if evidence.complete:
-            self.progress.say(f"{spec}: evidence of an earlier run is used")
+            self.progress.say(f"{_short(spec)}: evidence of an earlier run is used")
         else:
             model = self._load(source, job.context)
             try:
@@ -372,6 +406,16 @@ class _Job:
     base_hidden: Any
     labels: Any
     probe: Probe | None
+
+
+def _short(spec: str) -> str:
+    """The last part of a path, for a line of progress; other references as they are."""
+    path = Path(spec)
+    return path.name if path.is_absolute() else spec
+
+
+def _minutes(seconds: float) -> str:
+    return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
 
 
 def _other_dtype(dtype: str) -> str:

@@ -19,11 +19,11 @@ from rich.progress import (
 from hubaudit.progress import Progress as Listener
 from hubaudit.progress import Silent
 
-__all__ = ["TerminalProgress", "listener"]
+__all__ = ["LineProgress", "TerminalProgress", "listener"]
 
 
 class TerminalProgress:
-    """Shows the current step; finished steps scroll away so that a log of a pipe stays short."""
+    """Shows the current step as a bar that goes away when it is done."""
 
     def __init__(self, bars: Progress) -> None:
         """Draw into an opened set of bars."""
@@ -33,8 +33,6 @@ class TerminalProgress:
     def begin(self, label: str, total: int) -> None:
         """Show a new bar; without a total it only moves."""
         self._task = self._bars.add_task(label, total=total or None)
-        if not self._bars.console.is_terminal:
-            self._bars.console.print(label, highlight=False, markup=False)
 
     def advance(self, amount: int) -> None:
         """Move the bar."""
@@ -52,11 +50,37 @@ class TerminalProgress:
         self._bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
+class LineProgress:
+    """Says each step in a line, for logs and pipes, where bars only make noise."""
+
+    def __init__(self, console: Console) -> None:
+        """Print to this console."""
+        self._console = console
+
+    def begin(self, label: str, total: int) -> None:
+        """Print the step."""
+        self.say(label)
+
+    def advance(self, amount: int) -> None:
+        """Nothing to show."""
+
+    def end(self) -> None:
+        """Nothing to show."""
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
 @contextlib.contextmanager
 def listener(*, quiet: bool) -> Iterator[Listener]:
     """A listener for one run, closed after it."""
+    console = Console(stderr=True)
     if quiet:
         yield Silent()
+        return
+    if not console.is_terminal:
+        yield LineProgress(console)
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -66,5 +90,5 @@ def listener(*, quiet: bool) -> Iterator[Listener]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=console, transient=True) as bars:
         yield TerminalProgress(bars)

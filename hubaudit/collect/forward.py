@@ -13,6 +13,7 @@ from hubaudit.collect.pack import ModelInputs, packed_inputs, plain_paths
 from hubaudit.collect.plan import PlannedSequence
 from hubaudit.errors import NonFiniteError, VariantError
 from hubaudit.load import LoadedModel
+from hubaudit.load.non_finite import first_non_finite
 
 __all__ = ["BatchOutput", "forward_batch"]
 
@@ -87,7 +88,7 @@ def _read(
         else features.new_zeros((0, len(layers), rows.shape[-1]))
     )
     if not (torch.isfinite(features).all() and torch.isfinite(hidden).all()):
-        raise NonFiniteError(_first_non_finite(model, inputs))
+        raise NonFiniteError(_non_finite(model, inputs))
     return BatchOutput(features.cpu(), hidden.cpu())
 
 
@@ -153,19 +154,11 @@ def _rows_of(head_input: list[torch.Tensor], shape: torch.Size) -> torch.Tensor:
     return head_input[0].reshape(*shape, -1)
 
 
-def _first_non_finite(model: LoadedModel, inputs: ModelInputs) -> str:
-    """Run the batch again and say where it breaks."""
-    broken: list[int] = []
-    with contextlib.ExitStack() as hooks:
-        for index, block in enumerate(model.layers):
+def _non_finite(model: LoadedModel, inputs: ModelInputs) -> str:
+    def again() -> None:
+        with _head_input(model):
+            _call(model, inputs)
 
-            def after(_: torch.nn.Module, __: Any, output: Any, index: int = index) -> None:
-                if not broken and not torch.isfinite(_state(output)).all():
-                    broken.append(index)
-
-            hooks.callback(block.register_forward_hook(after).remove)
-        hooks.enter_context(_head_input(model))
-        _call(model, inputs)
-    where = f"decoder block {broken[0]}" if broken else "the last norm, before the head"
+    where = first_non_finite(model.layers, again)
     remedy = "try --dtype float32" if model.dtype == "bfloat16" else "try --dtype bfloat16"
     return f"{model.source.spec}: activations are NaN or infinite from {where} on; {remedy}"

@@ -57,7 +57,7 @@ def score_options(features: torch.Tensor, sequences: Sequence[PlannedSequence], 
         normalizer = torch.logsumexp(logits, dim=-1)
         log_p[here] = (logits[rows, tokens] - normalizer[rows]).double().cpu().numpy()
         best[start : start + step] = logits.argmax(dim=-1).cpu().numpy()
-    sums = np.bincount(option_of, weights=log_p)
+    sums = np.asarray(np.bincount(option_of, weights=log_p), dtype=np.float64)
     return OptionScores(sums, best[row_of[gold_of]])
 
 

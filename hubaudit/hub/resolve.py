@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hubaudit.errors import AccessError, InputError, ModelFileError
 from hubaudit.hub.access import hub_errors
-from hubaudit.load.model import ModelSource
+from hubaudit.hub.source import ModelSource
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo

@@ -1,8 +1,9 @@
 """The map from a model's features to its logits, measured on the model itself.
 
 Architectures scale and cap their logits under a dozen names, and some divide where others multiply. So no
-name is looked up: known numbers are put in place of the head's output and the logits that come out show
-the map. Then features and logits of a probe batch must agree with it.
+name is looked up. Two rows of random tokens go through the model; in the second, known numbers are put in
+place of the head's output, and the logits that come out show the map. In the first, features and logits
+must agree with it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from torch import nn
 
 from hubaudit.errors import NonFiniteError, VariantError
 from hubaudit.load.model import HeadCheck
-from hubaudit.load.structure import output_module
+from hubaudit.load.non_finite import first_non_finite
+from hubaudit.load.structure import decoder_layers, output_module
 from hubaudit.stats.head import Head
 
 __all__ = ["measure_head"]
 
-_PROBE_SHAPE = (2, 8)
+_N_POSITIONS = 16
 _SEED = 20
 _N_SMALL = 64
 _BLOCK_ROWS = 8192
@@ -46,73 +48,90 @@ def measure_head(model: nn.Module, *, quantized: bool) -> tuple[Head, HeadCheck]
     module = output_module(model)
     weight = module.weight
     assert isinstance(weight, torch.Tensor)
-    tokens = _probe_tokens(model, weight)
-    scale, softcap = _measure_map(model, module, tokens)
+    embeddings = model.get_input_embeddings().weight  # type: ignore[operator]  # torch types methods as modules
+    probe = _run_probe(model, module, n_tokens=min(len(weight), len(embeddings)))
+    scale, softcap = _fit_map(model, probe, rounding=4 * _eps(weight.dtype))
     bias = getattr(module, "bias", None)
     head = Head(
         weight=weight.detach(),
         bias=bias.detach() if isinstance(bias, torch.Tensor) else None,
         scale=scale,
         softcap=softcap,
-        tied=_shares_memory(model, weight),
+        tied=bool(embeddings.data_ptr() == weight.data_ptr()),
         quantized=quantized,
     )
-    return head, _check(model, module, tokens, head)
+    return head, _check(model, probe, head)
 
 
-def _probe_tokens(model: nn.Module, weight: torch.Tensor) -> torch.Tensor:
-    embeddings = model.get_input_embeddings()  # type: ignore[operator]  # a method; torch types it as a module
-    rows = min(weight.shape[0], embeddings.weight.shape[0])
+@dataclasses.dataclass(frozen=True)
+class _Probe:
+    """What one forward pass showed."""
+
+    features: torch.Tensor
+    """(positions, d) inputs of the head."""
+    logits: torch.Tensor
+    """(positions, V) the model's own, float32."""
+    planted: torch.Tensor
+    """Numbers put in place of the head's output: small ones, then a large one and its half; float64."""
+    seen: torch.Tensor
+    """The logits that came out in their places, float64."""
+
+
+def _probe_tokens(model: nn.Module, n_tokens: int) -> torch.Tensor:
+    """(2, positions) random token ids, the same for every model of a vocabulary."""
     generator = torch.Generator().manual_seed(_SEED)
-    return torch.randint(rows, _PROBE_SHAPE, generator=generator).to(weight.device)
+    weight = output_module(model).weight
+    assert isinstance(weight, torch.Tensor)
+    return torch.randint(n_tokens, (2, _N_POSITIONS), generator=generator).to(weight.device)
 
 
-def _shares_memory(model: nn.Module, weight: torch.Tensor) -> bool:
-    embeddings = model.get_input_embeddings()  # type: ignore[operator]  # as above
-    return bool(embeddings.weight.data_ptr() == weight.data_ptr())
-
-
-def _forward(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
-    with torch.inference_mode():
-        logits = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=False).logits
-    assert isinstance(logits, torch.Tensor)
-    return logits.float()
-
-
-def _measure_map(model: nn.Module, module: nn.Module, tokens: torch.Tensor) -> tuple[float, float | None]:
-    """Scale and soft cap of the map from the head's raw output to the logits."""
+def _run_probe(model: nn.Module, module: nn.Module, *, n_tokens: int) -> _Probe:
+    tokens = _probe_tokens(model, n_tokens)
     generator = torch.Generator().manual_seed(_SEED)
     # Small, so that a cap hardly bends them, and of many mantissas, so that rounding averages out.
     small = (0.5 + 0.5 * torch.rand(_N_SMALL, generator=generator)) / 64
-    planted: list[torch.Tensor] = []
+    calls: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def plant(_module: nn.Module, _inputs: Any, output: torch.Tensor) -> torch.Tensor:
-        values = torch.zeros_like(output)
-        flat = values.view(-1)
-        count = min(_N_SMALL, flat.numel() - 2)
-        flat[:count] = small[:count].to(output)
-        flat[count], flat[count + 1] = _LARGE, _LARGE / 2
-        planted.append(flat[: count + 2].float())
+    def plant(_module: nn.Module, inputs: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor:
+        values = output.clone()
+        row = values[-1].zero_().view(-1)
+        count = min(_N_SMALL, row.numel() - 2)
+        row[:count] = small[:count].to(row)
+        row[count], row[count + 1] = _LARGE, _LARGE / 2
+        calls.append((inputs[0].detach()[0], row[: count + 2].double()))
         return values
 
     handle = module.register_forward_hook(plant)
     try:
-        logits = _forward(model, tokens).reshape(-1)
+        with torch.inference_mode():
+            logits = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=False).logits.float()
     finally:
         handle.remove()
-    if len(planted) != 1:
+    if len(calls) != 1:
         raise VariantError(
-            f"{type(model).__name__}: expected one call of the output head for a forward pass, got {len(planted)}. "
+            f"{type(model).__name__}: expected one call of the output head for a forward pass, got {len(calls)}. "
             "This architecture computes its logits in another way and cannot be audited."
         )
-    raw, seen = planted[0].double(), logits[: planted[0].numel()].double()
+    features, planted = calls[0]
+    assert isinstance(module.weight, torch.Tensor)
+    expected = (2, _N_POSITIONS, len(module.weight))
+    if logits.shape != expected or features.shape[:-1] != expected[1:2]:
+        raise VariantError(
+            f"{type(model).__name__}: expected logits of the shape {expected}, one a row of the head, got "
+            f"{tuple(logits.shape)}. This architecture cannot be audited."
+        )
+    return _Probe(features, logits[0], planted, logits[1].reshape(-1)[: len(planted)].double())
+
+
+def _fit_map(model: nn.Module, probe: _Probe, *, rounding: float) -> tuple[float, float | None]:
+    """Scale and soft cap of the map from the head's raw output to the logits."""
+    raw, seen = probe.planted, probe.seen
     slope = float(seen[:-2] @ raw[:-2] / (raw[:-2] @ raw[:-2]))
     if not math.isfinite(slope) or slope == 0:
         raise VariantError(
             f"{type(model).__name__}: expected logits that grow with the head's output, got a slope of {slope}. "
             "This architecture cannot be audited."
         )
-    rounding = 4 * _eps(module.weight.dtype)
     candidates = _config_numbers(model)
     top, below = float(seen[-2]), float(seen[-1])
     if abs(top - slope * _LARGE) <= rounding * abs(slope * _LARGE):
@@ -142,54 +161,45 @@ def _nearest(measured: float, candidates: list[float], rounding: float) -> float
     return best if abs(best - measured) <= rounding * abs(measured) else measured
 
 
-def _check(model: nn.Module, module: nn.Module, tokens: torch.Tensor, head: Head) -> HeadCheck:
-    features: list[torch.Tensor] = []
-    handle = module.register_forward_pre_hook(lambda _module, inputs: features.append(inputs[0].detach()))
-    try:
-        own = _forward(model, tokens).flatten(0, 1)
-    finally:
-        handle.remove()
-    z = features[0].reshape(-1, features[0].shape[-1])
-    n_bad = int((~torch.isfinite(own)).sum()) + int((~torch.isfinite(z)).sum())
+def _check(model: nn.Module, probe: _Probe, head: Head) -> HeadCheck:
+    n_bad = int((~torch.isfinite(probe.logits)).sum()) + int((~torch.isfinite(probe.features)).sum())
     if n_bad:
+        tokens = _probe_tokens(model, len(head.weight))
+        where = first_non_finite(decoder_layers(model), lambda: model(input_ids=tokens, use_cache=False))
         raise NonFiniteError(
             f"{type(model).__name__}: expected finite features and logits on a probe batch, got {n_bad} values that "
-            "are NaN or infinite. Try --dtype bfloat16 or float32; if they remain, the weights are damaged."
+            f"are NaN or infinite, from {where} on. Try --dtype bfloat16 or float32; if they remain, the weights "
+            "are damaged."
         )
-    if own.shape != (z.shape[0], head.n_rows):
-        raise VariantError(
-            f"{type(model).__name__}: expected {head.n_rows} logits a position, as the head has rows, got the shape "
-            f"{tuple(own.shape)} for {z.shape[0]} positions. This architecture cannot be audited."
-        )
-    difference = _largest_difference(head, z, own)
-    tolerance = _tolerance(own, z, head, model)
+    difference = _largest_difference(head, probe)
+    tolerance = _tolerance(probe, head, model)
     if difference > tolerance:
         raise VariantError(
             f"{type(model).__name__}: expected head(features) to equal the model's logits to {tolerance:.3g}, got a "
-            f"difference of {difference:.3g} on {z.shape[0]} probe tokens. This architecture puts more than a scale or "
-            "a soft cap behind its head and cannot be audited."
+            f"difference of {difference:.3g} on {_N_POSITIONS} probe tokens. This architecture puts more than a scale "
+            "or a soft cap behind its head and cannot be audited."
         )
     return HeadCheck(
         max_abs_difference=difference,
         tolerance=tolerance,
-        n_positions=z.shape[0],
+        n_positions=_N_POSITIONS,
         scale=head.scale,
         softcap=head.softcap,
     )
 
 
-def _largest_difference(head: Head, z: torch.Tensor, own: torch.Tensor) -> float:
+def _largest_difference(head: Head, probe: _Probe) -> float:
     """Over blocks of the vocabulary, so that no float32 copy of the whole head is made."""
     largest = 0.0
     for start in range(0, head.n_rows, _BLOCK_ROWS):
         stop = min(start + _BLOCK_ROWS, head.n_rows)
         bias = None if head.bias is None else head.bias[start:stop]
         block = dataclasses.replace(head, weight=head.weight[start:stop], bias=bias)
-        largest = max(largest, float((block.logits(z) - own[:, start:stop]).abs().max()))
+        largest = max(largest, float((block.logits(probe.features) - probe.logits[:, start:stop]).abs().max()))
     return largest
 
 
-def _tolerance(own: torch.Tensor, z: torch.Tensor, head: Head, model: nn.Module) -> float:
+def _tolerance(probe: _Probe, head: Head, model: nn.Module) -> float:
     """What rounding explains, in logits.
 
     The model rounds the product, the scaled value and each step of the cap to its dtype, half a unit in
@@ -197,8 +207,8 @@ def _tolerance(own: torch.Tensor, z: torch.Tensor, head: Head, model: nn.Module)
     whatever order, add at most 2^-20 of the product of norms.
     """
     eps = _eps(model.dtype)
-    norms = float(z.float().norm(dim=1).max()) * float(torch.linalg.vector_norm(head.weight, dim=1).max())
-    return float(2 * eps * float(own.abs().max()) + 2.0**-20 * abs(head.scale) * norms)
+    norms = float(probe.features.float().norm(dim=1).max()) * float(torch.linalg.vector_norm(head.weight, dim=1).max())
+    return float(2 * eps * float(probe.logits.abs().max()) + 2.0**-20 * abs(head.scale) * norms)
 
 
 def _eps(dtype: Any) -> float:

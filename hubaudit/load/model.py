@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from hubaudit.hub.source import ModelSource
 
 if TYPE_CHECKING:
     import torch
@@ -12,27 +14,7 @@ if TYPE_CHECKING:
 
     from hubaudit.stats.head import Head
 
-__all__ = ["BaseContext", "HeadCheck", "Kind", "LoadedModel", "ModelSource"]
-
-Kind = Literal["dense", "gguf", "bnb", "rtn"]
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelSource:
-    """What to load, resolved from a user's spec to files on this machine."""
-
-    spec: str
-    """As the user typed it."""
-    kind: Kind
-    """`bnb` and `rtn` are made on the spot from the base's folder."""
-    path: Path
-    """A folder of safetensors, or a .gguf file; for `bnb` and `rtn` the base's folder."""
-    option: str | None = None
-    """For bnb `int8`, `nf4` or `fp4`; for rtn `BITS` or `BITS@gGROUP`, as in `4@g128`; else None."""
-    repo_id: str | None = None
-    """The Hub repo that the files came from, if any."""
-    revision: str | None = None
-    """The full commit SHA of that repo."""
+__all__ = ["BaseContext", "HeadCheck", "LoadedModel", "ModelSource"]
 
 
 @dataclasses.dataclass(frozen=True)

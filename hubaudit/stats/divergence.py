@@ -125,7 +125,7 @@ def _figures(
         "kl_p90": float(quantiles[1]),
         "kl_p99": float(quantiles[2]),
         "kl_max": float(rows.kl.max()),
-        "top1_agreement": float(weights @ rows.top1_equal),
+        "top1_agreement": 1.0 - float(weights @ (1.0 - rows.top1_equal)),
         "extra_mass_base": float(weights @ rows.extra_mass_base),
         "extra_mass_variant": float(weights @ rows.extra_mass_variant),
     }

@@ -93,7 +93,7 @@ class PointGroups:
 
 
 def _half_squares(centres: npt.NDArray[np.floating]) -> Float64:
-    return 0.5 * (centres.astype(np.float64) ** 2).sum(axis=1)
+    return np.asarray(0.5 * (centres.astype(np.float64) ** 2).sum(axis=1))
 
 
 def _centres(coordinates: Float32, count: int) -> Float32:

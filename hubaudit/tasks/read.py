@@ -11,7 +11,7 @@ from typing import Any
 from hubaudit.errors import InputError
 from hubaudit.hub.datasets import read_hub_rows
 from hubaudit.tasks import formats
-from hubaudit.tasks.items import Item, Task, sample_items
+from hubaudit.tasks.items import Item, Task, TaskKind, sample_items
 
 __all__ = ["BUILTIN_FOLDER", "TASK_NAMES", "load_task", "read_jsonl"]
 
@@ -62,7 +62,7 @@ def load_task(name: str, *, limit: int | None, seed: int) -> Task:
         task = _HUB_TASKS[name]
         rows, revision = read_hub_rows(task.dataset, task.config, task.split)
         items = [task.item(f"{name}-{index}", row) for index, row in enumerate(rows)]
-        kind = "answer" if task.headline_metric == "exact_match" else "multiple_choice"
+        kind: TaskKind = "answer" if task.headline_metric == "exact_match" else "multiple_choice"
         source = f"{task.dataset}@{revision} {task.config or ''} {task.split}".replace("  ", " ")
         return Task(name, kind, source, task.headline_metric, sample_items(items, limit, seed=seed), kind != "answer")
     if name == "builtin":
