@@ -1,0 +1,70 @@
+"""The interface of the metric `prism_bound`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hubaudit.modules.columns import Column, Kind, read_column
+from hubaudit.stats.head import Head
+from hubaudit.stats.logits import row_statistics
+from hubaudit.stats.moments import PrismMoments
+from hubaudit.stats.prism_bound import prism_bound
+from hubaudit.stats.weights import RowWeights, row_weights_of
+
+__all__ = ["COLUMNS", "compute"]
+
+COLUMNS = (
+    Column("predictions", Kind.ROWS),
+    Column("references", Kind.ROWS),
+    Column("labels", Kind.NUMBERS, required=False),
+    Column("item_ids", Kind.VALUES, required=False),
+)
+
+
+def compute(
+    *,
+    predictions: Any,
+    references: Any,
+    base_head: Any,
+    variant_head: Any = None,
+    base_bias: Any = None,
+    variant_bias: Any = None,
+    scale: float = 1.0,
+    softcap: float | None = None,
+    labels: Any = None,
+    item_ids: Any = None,
+    weights: RowWeights = "item",
+    alignment: Any = "identity",
+    k_feat: float | None = None,
+) -> dict[str, Any]:
+    """The figures of `hubaudit.stats.prism_bound`.
+
+    `predictions` are the variant's features (Z_P), `references` the base's (Z_T). Without `item_ids` every row is an
+    item; `scale` and `softcap` belong to both heads; without `variant_head` the variant has the base's.
+    """
+    base = _head(base_head, base_bias, scale, softcap, "base")
+    shared = variant_head is None and variant_bias is None
+    weight = base_head if variant_head is None else variant_head
+    variant = base if shared else _head(weight, variant_bias, scale, softcap, "variant")
+    n_rows = int(predictions.shape[0]) if hasattr(predictions, "shape") else len(predictions)
+    row_weights = row_weights_of(item_ids, n_rows, weights=weights)
+    moments = PrismMoments(base.width)
+    moments.update(references, predictions, row_weights)
+    return prism_bound(
+        moments,
+        base,
+        variant,
+        rows=row_statistics(references, predictions, base, variant, labels),
+        row_weights=row_weights,
+        item_ids=item_ids,
+        weights=weights,
+        alignment=alignment,
+        k_feat=k_feat,
+    ).to_dict()
+
+
+def _head(weight: Any, bias: Any, scale: float, softcap: float | None, name: str) -> Head:
+    weight = read_column(Column(f"{name}_head", Kind.ROWS), weight)
+    if bias is not None:
+        bias = read_column(Column(f"{name}_bias", Kind.NUMBERS), bias)
+    return Head(weight, bias=bias, scale=scale, softcap=softcap)
