@@ -49,7 +49,7 @@ def measure_head(model: nn.Module, *, quantized: bool) -> tuple[Head, HeadCheck]
     weight = module.weight
     assert isinstance(weight, torch.Tensor)
     embeddings = model.get_input_embeddings().weight  # type: ignore[operator]  # torch types methods as modules
-    probe = _run_probe(model, module, n_tokens=min(len(weight), len(embeddings)))
+    probe = _run_probe(model, module, weight, n_tokens=min(len(weight), len(embeddings)))
     scale, softcap = _fit_map(model, probe, rounding=4 * _eps(weight.dtype))
     bias = getattr(module, "bias", None)
     head = Head(
@@ -85,7 +85,7 @@ def _probe_tokens(model: nn.Module, n_tokens: int) -> torch.Tensor:
     return torch.randint(n_tokens, (2, _N_POSITIONS), generator=generator).to(weight.device)
 
 
-def _run_probe(model: nn.Module, module: nn.Module, *, n_tokens: int) -> _Probe:
+def _run_probe(model: nn.Module, module: nn.Module, weight: torch.Tensor, *, n_tokens: int) -> _Probe:
     tokens = _probe_tokens(model, n_tokens)
     generator = torch.Generator().manual_seed(_SEED)
     # Small, so that a cap hardly bends them, and of many mantissas, so that rounding averages out.
@@ -114,7 +114,7 @@ def _run_probe(model: nn.Module, module: nn.Module, *, n_tokens: int) -> _Probe:
         )
     features, planted = calls[0]
     assert isinstance(module.weight, torch.Tensor)
-    expected = (2, _N_POSITIONS, len(module.weight))
+    expected = (2, _N_POSITIONS, len(weight))
     if logits.shape != expected or features.shape[:-1] != expected[1:2]:
         raise VariantError(
             f"{type(model).__name__}: expected logits of the shape {expected}, one a row of the head, got "

@@ -42,6 +42,9 @@ def test_tied_or_not_is_read_from_the_memory(tied: bool) -> None:
     assert measure_head(model, quantized=True)[0].quantized
 
 
+CONFIG = LlamaConfig(vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4)
+
+
 class _Mapped(LlamaForCausalLM):
     """A model that does something to its logits that no configuration entry tells."""
 
@@ -57,10 +60,7 @@ class _Mapped(LlamaForCausalLM):
 def _custom(after: Any) -> Any:
     kind = type("_Custom", (_Mapped,), {"_after": after})
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4
-    )
-    return kind(config).eval()
+    return kind(CONFIG).eval()
 
 
 def test_constants_that_stand_in_no_configuration() -> None:
@@ -84,7 +84,7 @@ def test_a_constant_is_found_to_better_than_bfloat16_rounding() -> None:
         (lambda self, logits: logits.square(), "scaled or capped"),
         (lambda self, logits: torch.log_softmax(logits, dim=-1), "scaled or capped|more than a scale|slope"),
         (lambda self, logits: logits * 0, "slope of 0"),
-        (lambda self, logits: torch.cat([logits, logits], dim=-1), "expected 96 logits a position"),
+        (lambda self, logits: torch.cat([logits, logits], dim=-1), r"shape \(2, 16, 96\), one a row of the head"),
         (lambda self, logits: logits.flip(-1), "."),
     ],
 )
@@ -100,11 +100,8 @@ def test_a_head_that_is_not_called_is_refused() -> None:
             output.logits = output.last_hidden_state @ self.lm_head.weight.T
             return output
 
-    config = LlamaConfig(
-        vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4
-    )
     with pytest.raises(VariantError, match="got 0"):
-        measure_head(Bypass(config).eval(), quantized=False)
+        measure_head(Bypass(CONFIG).eval(), quantized=False)
 
 
 def test_the_tolerance_would_see_a_wrong_head() -> None:
@@ -128,8 +125,5 @@ def test_damaged_weights_are_non_finite() -> None:
 
 
 def test_an_encoder_has_no_head() -> None:
-    config = LlamaConfig(
-        vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_layers=1, num_attention_heads=4
-    )
     with pytest.raises(VariantError, match="with an output head, got none"):
-        measure_head(AutoModel.from_config(config), quantized=False)
+        measure_head(AutoModel.from_config(CONFIG), quantized=False)
