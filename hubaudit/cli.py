@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from hubaudit.cli_agree import agree_command
+from hubaudit.cli_metrics import metrics_app
 from hubaudit.errors import HubAuditError, InputError
 from hubaudit.findings import FINDINGS
 from hubaudit.settings import DEFAULT_CONTRAST, DEFAULT_TASKS, AuditSettings
@@ -33,6 +34,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
 )
+app.add_typer(metrics_app, name="metrics")
 
 _FINDINGS_HELP = "[bold]Findings[/bold] (for --fail-on):\n\n" + "\n\n".join(
     f"[cyan]{name}[/cyan] {text}" for name, text in FINDINGS.items()

@@ -66,7 +66,7 @@ def push_metrics(plans: Sequence[SpacePlan]) -> list[str]:
     from hubaudit import __version__
 
     api = HfApi(library_name="hubaudit", library_version=__version__)
-    urls = []
+    urls: list[str] = []
     for plan in plans:
         try:
             api.create_repo(plan.repo_id, repo_type="space", space_sdk="gradio", exist_ok=True)
