@@ -20,6 +20,8 @@ NAME = "SmolLM2-135M-Instruct"
 # In groups of 128, not of 32: the shipped file lies on the lattice of blocks of 32 already.
 DEMO_SPECS = ("rtn:8", "rtn:4", "rtn:3", "bnb:int8", "bnb:nf4")
 DEMO_GGUF_TYPES = ("Q8_0", "Q5_0", "Q4_0")
+# The built-in pairs differ by meaning, not by form: this model separates them only in its upper half.
+DEMO_LAYERS = (17, 20, 23, 26, 29)
 FORMAT_VERSION = 1
 
 
@@ -62,6 +64,7 @@ def demo_settings(cache_dir: Path | None, progress: Progress) -> AuditSettings:
         variants=(*DEMO_SPECS, *(str(path) for path in ggufs.values())),
         tasks=("builtin",),
         contrast="builtin",
+        layers=DEMO_LAYERS,
         limit=None,
         cache_dir=cache_dir,
     )

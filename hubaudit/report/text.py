@@ -25,6 +25,8 @@ __all__ = [
 
 DASH = "–"  # noqa: RUF001 - an en dash is what an undefined figure looks like
 MINUS = "−"  # noqa: RUF001 - the mathematical sign, as wide as a plus
+# `model-Q4_K_M.gguf`, `model.i1-IQ2_XS.gguf`: the last label says which file of a repo it is.
+_GGUF_QUANT = re.compile(r"[-.]((?:I?Q|TQ|MXFP|BF|F)\d\w*\.gguf)$", re.IGNORECASE)
 _REPLACEMENT = "�"
 _BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _PLAIN_CODE = re.compile(r"[A-Za-z0-9 ./:@+*,=_-]+")
@@ -138,7 +140,7 @@ def short_labels(specs: Sequence[str], *, limit: int = 32) -> list[str]:
     """The shortest name of each variant that still tells it from the others.
 
     `org/model-GGUF:Q4_K_M` becomes `Q4_K_M` where no other variant could be meant, else `model-GGUF:Q4_K_M`,
-    else the whole reference. A reference that is given twice is numbered.
+    else the whole reference; `/models/model-Q8_0.gguf` becomes `Q8_0.gguf`. A reference that is given twice is numbered.
 
     Args:
         specs: References as the user typed them.
@@ -161,4 +163,5 @@ def _candidates(spec: str) -> list[str]:
     if "/" not in path:
         return [spec]
     last = spec.rstrip("/").rsplit("/", 1)[-1]
-    return [name for name in (suffix.rsplit("/", 1)[-1], last, spec) if name]
+    quant = _GGUF_QUANT.search(last)
+    return [name for name in (quant[1] if quant else "", suffix.rsplit("/", 1)[-1], last, spec) if name]

@@ -154,8 +154,13 @@ def test_short_labels_stay_unique() -> None:
         "other/model-GGUF:Q4_K_M",
         "model-awq",
         "bnb:nf4",
-        "base-Q8_0.gguf",
+        "Q8_0.gguf",
     ]
+
+
+def test_short_labels_of_gguf_files_are_their_quants() -> None:
+    assert short_labels(["/m/model-Q8_0.gguf", "/m/model.i1-IQ2_XS.gguf"]) == ["Q8_0.gguf", "IQ2_XS.gguf"]
+    assert short_labels(["/m/a-Q8_0.gguf", "/m/b-Q8_0.gguf"]) == ["a-Q8_0.gguf", "b-Q8_0.gguf"]
 
 
 def test_short_labels_number_what_they_cannot_tell_apart() -> None:
