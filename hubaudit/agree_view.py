@@ -111,7 +111,10 @@ def agreement_plot(agreement: Agreement, *, width: float = 8.0) -> Figure:
 def _figures(agreement: Agreement) -> list[tuple[str, str, str]]:
     """Name, value and meaning of each figure."""
     found, counts = agreement.result, agreement.counts
-    kept = f"{counts.kept} of {plural(found.n_base_correct, 'right answer')} of the base"
+    kept = (
+        f"95% CI {percent(found.ci_low)} to {percent(found.ci_high)}; {counts.kept} of "
+        f"{plural(found.n_base_correct, 'right answer')} of the base"
+    )
     if found.correctness_agreement is None:
         kept = found.reasons.get("correctness_agreement", "")
     delta = f"95% CI {_points(found.accuracy_delta_ci_low)} to {_points(found.accuracy_delta_ci_high)}"
@@ -121,7 +124,6 @@ def _figures(agreement: Agreement) -> list[tuple[str, str, str]]:
         ("Accuracy, base", percent(found.base_accuracy), ""),
         ("Accuracy, variant", percent(found.variant_accuracy), f"{_points(found.accuracy_delta)} points, {delta}"),
         ("Kept", percent(found.correctness_agreement), kept),
-        ("95% CI", f"{percent(found.ci_low)} to {percent(found.ci_high)}", "Wilson"),
         ("Ceiling", percent(found.ceiling), "the most that these two accuracies allow"),
         ("Lost", f"{MINUS}{counts.lost}", "right in the base only"),
         ("Gained", f"+{counts.gained}", "right in the variant only"),
