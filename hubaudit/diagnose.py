@@ -201,8 +201,8 @@ def _monitor(variant: VariantReport) -> list[Finding]:
     if block.verdict in ("translation", "both"):
         text = (
             f"the monitor's scores moved by {block.translation:+.2f} within-class SDs "
-            f"[{block.translation_ci_low:+.2f}, {block.translation_ci_high:+.2f}]; AUROC {_change(block.auroc_base)} "
-            f"-> {_change(block.auroc_variant)} does not show it"
+            f"[{block.translation_ci_low:+.2f}, {block.translation_ci_high:+.2f}], "
+            f"AUROC {_change(block.auroc_base)} -> {_change(block.auroc_variant)}"
         )
         found.append(finding("monitor_translation", "warning", text, remedy="recalibrate the monitor's threshold"))
     if block.verdict in ("attenuation", "both"):

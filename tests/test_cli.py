@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -144,3 +146,22 @@ def test_the_help_lists_every_finding() -> None:
     for name in FINDINGS:
         assert name in done.stdout
     assert app.info.name == "hubaudit"
+
+
+def test_a_process_killed_by_the_system_goes_on_where_it_stopped(tiny_base: Path, task: Path, tmp_path: Path) -> None:
+    arguments = ["audit", tiny_base, "rtn:8@g16", "--tasks", task, "--contrast", "none", "--dtype", "float32"]
+    arguments += ["--batch-tokens", 1, "--out", tmp_path / "out", "--cache-dir", tmp_path / "cache"]
+    command = [sys.executable, "-c", "from hubaudit.cli import main; main()", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "cache").rglob("00000.safetensors")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=60)
+    stored = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("0*.safetensors")}
+    assert stored
+    assert not (tmp_path / "out" / "report.json").exists()
+    done = hubaudit(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert all(path.stat().st_mtime_ns == when for path, when in stored.items())
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["variants"][0]["status"] == "done"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from safetensors import SafetensorError
 
 from hubaudit.errors import ModelFileError, VariantError
 from hubaudit.load.assemble import assemble
-from hubaudit.load.folder import check_weights, first_line, read_config
+from hubaudit.load.folder import EXPANSION_MARKER, check_weights, first_line, read_config
 from hubaudit.load.memory import is_out_of_memory
 from hubaudit.load.model import LoadedModel, ModelSource
 from hubaudit.load.quiet import quiet_transformers
@@ -45,7 +46,18 @@ def load_dense(
     model = read_folder_model(source.path, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
     n_parameters = count_parameters(model)
     size = StoredSize(n_parameters, 0, n_parameters * weights.bits_per_element)
-    return assemble(source, model, file_format="safetensors", dtype=dtype, device=device, size=size)
+    notes = expansion_notes(source.path)
+    return assemble(source, model, file_format="safetensors", dtype=dtype, device=device, size=size, notes=notes)
+
+
+def expansion_notes(folder: Path) -> list[str]:
+    """Where a folder's weights come from, if `expand_gguf` wrote it: the base of a report must say so."""
+    marker = folder / EXPANSION_MARKER
+    try:
+        origin = json.loads(marker.read_text(encoding="utf-8"))
+        return [f"The weights are the {origin['dtype'].removeprefix('torch.')} expansion of {origin['file']}."]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
 
 
 def _quantization_method(config: Any) -> str | None:

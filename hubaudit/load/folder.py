@@ -13,7 +13,10 @@ from hubaudit.errors import InputError, ModelFileError
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-__all__ = ["FolderWeights", "check_weights", "read_config"]
+__all__ = ["EXPANSION_MARKER", "FolderWeights", "check_weights", "read_config"]
+
+EXPANSION_MARKER = "expanded_from.json"
+"""In a folder that `expand_gguf` wrote: the file, its hash and the dtype."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,13 +13,11 @@ from typing import Any
 import torch
 
 from hubaudit.errors import ModelFileError, OutOfDiskError
-from hubaudit.load.folder import first_line
+from hubaudit.load.folder import EXPANSION_MARKER, first_line
 from hubaudit.load.memory import memory_guard
 from hubaudit.load.quiet import quiet_transformers
 
 __all__ = ["expand_gguf"]
-
-_MARKER = "expanded_from.json"
 
 
 def expand_gguf(path: Path, folder: Path, *, dtype: torch.dtype = torch.bfloat16) -> Path:
@@ -46,7 +44,7 @@ def expand_gguf(path: Path, folder: Path, *, dtype: torch.dtype = torch.bfloat16
 
     file = open_gguf(path)
     origin = {"file": path.name, "dtype": str(dtype), "sha256": _digests(file.paths)}
-    marker = folder / _MARKER
+    marker = folder / EXPANSION_MARKER
     if marker.is_file() and json.loads(marker.read_text(encoding="utf-8")) == origin:
         return folder
     config, tokenizer = _converted(path)
@@ -56,7 +54,7 @@ def expand_gguf(path: Path, folder: Path, *, dtype: torch.dtype = torch.bfloat16
         with memory_guard(f"expanding {path.name}"), quiet_transformers():
             _filled(file, config, dtype).save_pretrained(partial)
             tokenizer.save_pretrained(partial)
-        (partial / _MARKER).write_text(json.dumps(origin), encoding="utf-8")
+        (partial / EXPANSION_MARKER).write_text(json.dumps(origin), encoding="utf-8")
         if folder.exists():
             shutil.rmtree(folder)
         partial.rename(folder)

@@ -87,6 +87,8 @@ class Overview:
     tasks: list[str]
     n_items: str
     """How many items of which task, e.g. `arc 256, gsm8k 128`."""
+    base: str
+    """The base's repo, or the last part of its local path: the rest of a path is nobody's business."""
 
 
 def overview(report: Report) -> Overview:
@@ -115,6 +117,7 @@ def overview(report: Report) -> Overview:
         rows=rows,
         tasks=tasks,
         n_items=", ".join(f"{clean(task.name)} {task.n_items}" for task in report.tasks) or "no task",
+        base=clean(report.base.repo_id or report.base.spec.rstrip("/").rsplit("/", 1)[-1]),
     )
 
 

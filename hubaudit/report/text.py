@@ -140,7 +140,8 @@ def short_labels(specs: Sequence[str], *, limit: int = 32) -> list[str]:
     """The shortest name of each variant that still tells it from the others.
 
     `org/model-GGUF:Q4_K_M` becomes `Q4_K_M` where no other variant could be meant, else `model-GGUF:Q4_K_M`,
-    else the whole reference; `/models/model-Q8_0.gguf` becomes `Q8_0.gguf`. A reference that is given twice is numbered.
+    else the whole reference; `/models/model-Q8_0.gguf` becomes `Q8_0.gguf`. A reference that is given twice is
+    numbered.
 
     Args:
         specs: References as the user typed them.
