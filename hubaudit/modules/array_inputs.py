@@ -112,7 +112,11 @@ class ArrayInputs:
             InputError: (a ValueError) saying what was expected, what was found and what to do.
         """
         row = {"predictions": prediction, "references": reference, **kwargs}
-        self.add_batch(**{name: value if value is None else _as_batch(value) for name, value in row.items()})
+        # A model may have given no answer, which is None; a reference that is None was not given.
+        answers = {column.name for column in self.columns if column.kind is Kind.VALUES} - {"references"}
+        self.add_batch(
+            **{name: None if value is None and name not in answers else _as_batch(value) for name, value in row.items()}
+        )
 
     def __len__(self) -> int:
         """Number of rows that are stored."""
