@@ -12,7 +12,7 @@ import numpy as np
 
 from hubaudit.stats.paired_contrast import BoolArray, FloatArray
 
-__all__ = ["influence_rows", "noise_matrix", "noise_trace", "unbiased_moment"]
+__all__ = ["distinct_product", "influence_rows", "noise_matrix", "noise_trace", "unbiased_moment"]
 
 
 def noise_trace(kernel: FloatArray, in_a: BoolArray) -> float:
@@ -103,6 +103,35 @@ def noise_matrix(kernel: FloatArray, in_a: BoolArray) -> FloatArray:
     result[np.ix_(in_a, ~in_a)] = cross
     result[np.ix_(~in_a, in_a)] = cross.T
     return result
+
+
+def distinct_product(
+    middle: FloatArray,
+    left: tuple[FloatArray, FloatArray],
+    right: tuple[FloatArray, FloatArray],
+) -> float:
+    """Sum of left_i middle_ij right_j without the terms in which a prompt of the middle also made the influence.
+
+    The influence of prompt i was averaged over all other prompts, j among them; where the dimension exceeds n,
+    the product of that one term with middle_ij would outweigh the rest.
+
+    Args:
+        middle: (n, n) noise matrix.
+        left: Influences (n,) of a kernel, and its noise matrix (n, n).
+        right: The same of the kernel on the right.
+
+    Returns:
+        The sum over i and j.
+    """
+    left_rows, left_noise = left
+    right_rows, right_noise = right
+    # The share of prompt j in the influence of i is twice the noise matrix at (i, j).
+    return float(
+        left_rows @ middle @ right_rows
+        - 2.0 * (middle * left_noise).sum(axis=1) @ right_rows
+        - 2.0 * left_rows @ (middle * right_noise).sum(axis=1)
+        + 4.0 * (middle * left_noise * right_noise).sum()
+    )
 
 
 def _weights(in_a: BoolArray) -> FloatArray:

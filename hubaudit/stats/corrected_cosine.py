@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
-import numpy as np
-from scipy import optimize, special, stats
+from scipy import optimize
 
-from hubaudit.stats.contrast_moments import influence_rows, noise_matrix, noise_trace, unbiased_moment
+from hubaudit.stats.contrast_moments import unbiased_moment
+from hubaudit.stats.cosine_sampling import CosineSampling
 from hubaudit.stats.paired_contrast import PairedContrast
 
 __all__ = ["CosineTest", "corrected_cosine", "cosine_test"]
@@ -21,7 +22,8 @@ def corrected_cosine(contrast: PairedContrast) -> float | None:
         contrast: The checked activations.
 
     Returns:
-        The ratio of unbiased moments, which can exceed 1; None where one of the squared lengths is not positive.
+        <r_P, r_T> - sum_c tr Cov_c(h_P, h_T)/n_c over the root of the same for (r_P, r_P) times (r_T, r_T).
+        It can exceed 1. None where one of the squared lengths is not positive.
 
     Source:
         DESIGN.md, section 3 (direction_floor, calibrated test).
@@ -36,123 +38,82 @@ def corrected_cosine(contrast: PairedContrast) -> float | None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CosineTest:
-    """Interval and test of a corrected cosine."""
+    """Interval of a true cosine, and test of no rotation."""
 
     ci_low: float
-    """Lower end of the interval."""
+    """Lower end of the interval; -1 where no cosine can be excluded from below."""
 
     ci_high: float
-    """Upper end of the interval."""
+    """Upper end of the interval; above 1 where no rotation cannot be excluded."""
 
     rotation_p: float
-    """Twice the lower tail probability under no rotation."""
+    """Doubled probability of so large a deficit under no rotation, at most 1."""
 
     min_detectable_degrees: float | None
-    """Smallest rotation that the test detects with the stated power."""
+    """Smallest rotation detected with the stated power; None if not even 180 degrees would be."""
 
 
 def cosine_test(contrast: PairedContrast, *, level: float = 0.95, power: float = 0.8) -> CosineTest | None:
-    """Interval for the true cosine and test of no rotation."""
-    sampling = _Sampling(contrast)
-    return sampling.test(level=level, power=power)
+    """Interval for the true cosine by inverting a test of every value, and the test of no rotation.
+
+    The interval holds the cosines c that the statistic of `hubaudit.stats.cosine_sampling` does not reject at
+    (1 - level)/2 on either side, as Fieller's interval does for a ratio: it needs no division by a noisy
+    squared length. Prompts are the sampling units, base and variant of a prompt stay together. The part of the
+    interval above 1, where no cosine lies, continues the test at 1 along a straight line.
+
+    Args:
+        contrast: Checked activations with positive unbiased squared lengths.
+        level: Coverage of the interval, in (0, 1).
+        power: Of the smallest detectable rotation, in (0, 1).
+
+    Returns:
+        The interval and the test; `rotation_p` is below 1 - level exactly where the interval ends below 1.
+        None if a class has fewer than 4 prompts: the noise of a variance cannot be told from so few.
+
+    Limits:
+        Simulated in benchmarks/coverage_direction.py: with no rotation the test fires in 2 to 3.5 % of audits at
+        level .95. The interval covers 95 +- 2 % where the variant's private noise is spread over many
+        dimensions or the rotation is well beyond `min_detectable_degrees`. About that size, with noise of few
+        dimensions, nothing in the data tells along which axis of the noise the direction moved, and coverage is
+        between .91 (along its largest axes) and .99 (across them).
+    """
+    if min(contrast.n_a, contrast.n_b) < 4:
+        return None
+    sampling = CosineSampling(contrast)
+    if sampling.is_exact:
+        return CosineTest(ci_low=1.0, ci_high=1.0, rotation_p=1.0, min_detectable_degrees=0.0)
+    tail = (1.0 - level) / 2.0
+    critical = sampling.law(1.0).quantile(1.0 - tail) * sampling.inflation
+
+    def shortfall(cosine: float) -> float:
+        """By how much the deficit of this rotation, at the chosen power, misses the critical value."""
+        noise = sampling.law(cosine, tested=1.0).quantile(1.0 - power) * sampling.inflation
+        return critical - (1.0 - cosine) - noise
+
+    detectable = None
+    if shortfall(-1.0) < 0.0:
+        detectable = math.degrees(math.acos(_cosine_root(shortfall)))
+    return CosineTest(
+        ci_low=_end(sampling, tail),
+        ci_high=_end(sampling, 1.0 - tail),
+        rotation_p=min(1.0, 2.0 * sampling.tails(1.0)[1]),
+        min_detectable_degrees=detectable,
+    )
 
 
-def pearson_quantile(p: float, skew: float) -> float:
-    """Quantile of the standardised Pearson III law (a shifted, scaled gamma)."""
-    if abs(skew) < 1e-4:
-        return float(special.ndtri(p))
-    shape = 4.0 / skew**2
-    if skew > 0.0:
-        return float((special.gammaincinv(shape, p) - shape) / math.sqrt(shape))
-    return -float((special.gammainccinv(shape, p) - shape) / math.sqrt(shape))
+def _end(sampling: CosineSampling, probability: float) -> float:
+    """The cosine at which the observed statistic is this quantile of its law."""
+
+    def excess(cosine: float) -> float:
+        return sampling.statistic(cosine) - sampling.law(cosine).quantile(probability) * sampling.inflation
+
+    at_one = excess(1.0)
+    if at_one <= 0.0:
+        return 1.0 - at_one
+    return -1.0 if excess(-1.0) >= 0.0 else _cosine_root(excess)
 
 
-class _Sampling:
-    def __init__(self, contrast: PairedContrast) -> None:
-        in_a = contrast.in_a
-        length_base = unbiased_moment(contrast.gram_base, in_a)
-        length_variant = unbiased_moment(contrast.gram_variant, in_a)
-        ratio = math.sqrt(length_variant / length_base)
-        self.moment = math.sqrt(length_variant * length_base)
-        length_kernel = (contrast.gram_variant / ratio + ratio * contrast.gram_base) / 2.0
-        half_difference = (
-            contrast.gram_variant / ratio + ratio * contrast.gram_base - 2.0 * contrast.gram_cross
-        ) / 2.0
-        # influence of log ratio
-        log_kernel = (contrast.gram_variant / length_variant - contrast.gram_base / length_base) / 2.0
-        xi = influence_rows(log_kernel, in_a)
-        log_second = noise_matrix(log_kernel, in_a)
-        v = float(xi @ xi) - 2.0 * float((log_second**2).sum())
-        self.deficit = unbiased_moment(half_difference, in_a) + self.moment * v / 2.0
-        proj = np.outer(xi, xi) * (self.moment / 2.0)
-        np.fill_diagonal(proj, 0.0)
-        diff_raw = unbiased_moment(half_difference, in_a) + noise_trace(half_difference, in_a)
-        len_raw = self.moment + noise_trace(length_kernel, in_a)
-        l1 = influence_rows(length_kernel, in_a) * math.sqrt(self.moment / len_raw)
-        lw = influence_rows(half_difference, in_a)
-        scale = math.sqrt(self.moment / diff_raw) if diff_raw > 0 else 0.0
-        self.first = np.stack([l1, -lw * scale])
-        self.second = np.stack([noise_matrix(length_kernel, in_a), -(noise_matrix(half_difference, in_a) - proj)])
-        f, e = self.first, self.second
-        self.df = in_a.size - 2
-        self.factor = float(stats.t.ppf(0.975, self.df) / stats.norm.ppf(0.975))
-        self.l2 = f @ f.T
-        self.l3 = np.einsum("ia,ja,ka->ijk", f, f, f)
-        self.lel = np.einsum("ia,kab,jb->ikj", f, e, f, optimize=True)
-        self.e2 = np.einsum("iab,jab->ij", e, e)
-        self.e3 = np.einsum("iab,jbc,kca->ijk", e, e, e, optimize=True)
-        self.zero = diff_raw <= 0
-
-    def cumulants(self, c: float, kernel_c: float | None = None) -> tuple[float, float]:
-        u2 = max(1.0 - c, 0.0)
-        k = u2 if kernel_c is None else 1.0 - kernel_c
-        al = np.array([k, math.sqrt(u2)])
-        be = np.array([k, 1.0])
-        var = al @ self.l2 @ al + 2.0 * be @ self.e2 @ be
-        k3 = (
-            np.einsum("ijk,i,j,k", self.l3, al, al, al)
-            + 6.0 * np.einsum("ikj,i,k,j", self.lel, al, be, al)
-            + 8.0 * np.einsum("ijk,i,j,k", self.e3, be, be, be)
-        )
-        return float(var), float(k3)
-
-    def sd_skew(self, c: float, kernel_c: float | None = None) -> tuple[float, float]:
-        var, k3 = self.cumulants(c, kernel_c)
-        sd = math.sqrt(max(var, 0.0))
-        return sd, (float(np.clip(k3 / sd**3, -2.83, 2.83)) if sd > 0 else 0.0)
-
-    def quantile(self, p: float, c: float, kernel_c: float | None = None) -> float:
-        sd, skew = self.sd_skew(c, kernel_c)
-        return sd * pearson_quantile(p, skew) * self.factor
-
-    def test(self, *, level: float, power: float) -> CosineTest:
-        if self.zero:
-            return CosineTest(ci_low=1.0, ci_high=1.0, rotation_p=1.0, min_detectable_degrees=0.0)
-        tail = (1.0 - level) / 2.0
-
-        def stat(c: float) -> float:
-            return (1.0 - c) * self.moment - self.deficit
-
-        def end(p: float) -> float:
-            def excess(c: float) -> float:
-                return stat(c) - self.quantile(p, c)
-
-            if excess(1.0) >= 0.0:
-                return float(1.0 + excess(1.0) / self.moment)
-            if excess(-1.0) <= 0.0:
-                return -1.0
-            return float(optimize.brentq(excess, -1.0, 1.0, xtol=1e-13))
-
-        low = end(1.0 - tail)
-        high = end(tail)
-        sd, skew = self.sd_skew(1.0)
-        factor = self.factor
-        p = min(1.0, 2.0 * float(stats.pearson3.cdf(stat(1.0) / (sd * factor), skew)))
-        critical = self.quantile(tail, 1.0)
-
-        def missing(c: float) -> float:
-            return -(1.0 - c) * self.moment + self.quantile(power, c, 1.0) - critical
-
-        mind = None if missing(-1.0) > 0 else math.degrees(math.acos(float(optimize.brentq(missing, -1.0, 1.0, xtol=1e-15))))
-        return CosineTest(ci_low=low, ci_high=high, rotation_p=p, min_detectable_degrees=mind)
-
+def _cosine_root(function: Callable[[float], float]) -> float:
+    """Root of a function of the cosine in [-1, 1], sought in the root of 1 - c: rotations are small."""
+    root = float(optimize.brentq(lambda u: function(1.0 - u**2), 0.0, math.sqrt(2.0), xtol=1e-9))
+    return 1.0 - root**2

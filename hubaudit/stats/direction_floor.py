@@ -218,9 +218,7 @@ def _direction(activations: FloatArray, contrast: PairedContrast) -> FloatArray:
     return direction
 
 
-def _null(
-    contrast: PairedContrast, *, n_splits: int, seed: int, reasons: dict[str, str]
-) -> dict[str, Any]:
+def _null(contrast: PairedContrast, *, n_splits: int, seed: int, reasons: dict[str, str]) -> dict[str, Any]:
     """The plain cosine, the split-half nulls, the paper's rule and the subspace gain."""
     names = (
         "cosine", "own_null_mean", "own_null_sd", "base_null_mean", "base_null_sd",
@@ -245,17 +243,13 @@ def _null(
     if null.variant is not None:
         values["resolution"] = 2.0 * values["own_null_sd"]
         if values["cosine"] is not None:
-            values["verdict"] = paper_verdict(
-                values["cosine"], values["own_null_mean"], values["own_null_sd"]
-            )
+            values["verdict"] = paper_verdict(values["cosine"], values["own_null_mean"], values["own_null_sd"])
     reason = "a difference of class means is zero, so there is no direction"
     reasons.update({name: reason for name in names if values[name] is None})
     return values
 
 
-def _calibrated(
-    contrast: PairedContrast, theta0_degrees: float, reasons: dict[str, str]
-) -> dict[str, Any]:
+def _calibrated(contrast: PairedContrast, theta0_degrees: float, reasons: dict[str, str]) -> dict[str, Any]:
     """The corrected cosine, its interval in cosine and degrees, the test and the verdict."""
     names = (
         "corrected_cosine", "ci_low", "ci_high", "rotation_degrees", "rotation_degrees_low",

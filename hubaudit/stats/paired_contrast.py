@@ -132,9 +132,7 @@ def _matrix(activations: Any, name: str) -> FloatArray:
             f"{name} must be a rectangular (n, d) array of real numbers, but it cannot be read as one ({exc})"
         ) from exc
     if matrix.ndim != 2 or matrix.shape[1] == 0:
-        raise InputError(
-            f"{name} must have shape (n, d) with d >= 1, but got {matrix.shape}; pass one row a prompt"
-        )
+        raise InputError(f"{name} must have shape (n, d) with d >= 1, but got {matrix.shape}; pass one row a prompt")
     bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if bad.size:
         raise InputError(
@@ -150,9 +148,7 @@ def _class_a(labels: Any, n_rows: int) -> BoolArray:
         labels = array_api_compat.to_device(labels.detach(), "cpu")
     values = np.asarray(labels)
     if values.ndim != 1 or values.size != n_rows:
-        raise InputError(
-            f"labels must have shape ({n_rows},), one a row of the activations, but got {values.shape}"
-        )
+        raise InputError(f"labels must have shape ({n_rows},), one a row of the activations, but got {values.shape}")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise InputError(f"labels must be finite, but row {row} is {values[row]}; drop this prompt")
@@ -171,7 +167,5 @@ def _class_a(labels: Any, n_rows: int) -> BoolArray:
     in_a: BoolArray = np.asarray(values == classes[1], dtype=np.bool_)
     smaller = min(int(in_a.sum()), int((~in_a).sum()))
     if smaller < 2:
-        raise InputError(
-            f"each class must have at least 2 prompts, but one has {smaller}; a covariance needs two rows"
-        )
+        raise InputError(f"each class must have at least 2 prompts, but one has {smaller}; a covariance needs two rows")
     return in_a
