@@ -12,12 +12,14 @@ import numpy as np
 from hubaudit.answer_file import AnswerFile, ItemAnswer, shown
 from hubaudit.errors import InputError
 from hubaudit.predictions import read_predictions, with_references
+from hubaudit.report.text import clip
 from hubaudit.stats.answers import ComparedAnswers, compare_answers
 from hubaudit.stats.correctness_agreement import CorrectnessAgreement, changed_items, correctness_agreement
 
 __all__ = ["Agreement", "Counts", "Difference", "agree"]
 
 MAX_SUBJECTS = 1000
+_LONGEST_SUBJECT = 100
 _RIGHT = "right"
 _NEED_ANSWERS = ("wrong_to_other_wrong", "same_answer_rate", "churn_rate")
 
@@ -276,7 +278,8 @@ def _subjects(pairs: list[tuple[ItemAnswer, ItemAnswer]]) -> tuple[list[str] | N
         return None, []
     if len(distinct) > MAX_SUBJECTS:
         return None, [f"{len(distinct)} subjects are more than {MAX_SUBJECTS}, so there is no figure for each"]
-    return [name or "(none)" for name in named], []
+    # numpy gives every row the room of the longest name, so one endless name would fill the memory.
+    return [clip(name or "(none)", _LONGEST_SUBJECT) for name in named], []
 
 
 def _counts(items: ComparedAnswers) -> Counts:

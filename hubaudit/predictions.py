@@ -94,7 +94,8 @@ def with_references(answers: AnswerFile, path: Path) -> AnswerFile:
 
 def _text(path: Path) -> str:
     if not path.is_file():
-        raise InputError(f"{path}: expected a file of predictions, but there is no such file")
+        got = "it is a folder or a device" if path.exists() else "there is no such file"
+        raise InputError(f"{path}: expected a file of predictions, but {got}")
     text = read_text(path).removeprefix("\ufeff")
     if not text.strip():
         raise InputError(f"{path}: expected at least one prediction, but the file is empty")

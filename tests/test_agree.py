@@ -220,6 +220,10 @@ class TestErrors:
         assert found.result.by_subject is None
         assert "no figure for each" in found.warnings[0]
 
+    def test_an_endless_subject_is_shortened(self, tmp_path: Path) -> None:
+        found = agree(*tables(tmp_path, f"1 A A A {'s' * 10_000}\n2 A A A t"))
+        assert [len(name) for name in found.by_subject] == [100, 1]
+
 
 class TestCommand:
     def run(self, *arguments: object) -> Any:
