@@ -103,11 +103,14 @@ def main() -> None:
     medians = {name: {key: statistics.median(run[key] for run in of) for key in of[0]} for name, of in runs.items()}
     ratio = medians["transformers"]["seconds"] / medians["hubaudit"]["seconds"]
     print(f"{file.name}: hubaudit loads it {ratio:.1f} times faster ({medians['hubaudit']['seconds']:.2f} s)")
+    if os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1):
+        print("other processes keep this machine busy: seconds and their ratio mean little, compare cpu_seconds")
     result = {
         "file": file.name,
         "file_mb": file.stat().st_size / 1e6,
         "dtype": DTYPE,
         "ratio": ratio,
+        "cpu_ratio": medians["transformers"]["cpu_seconds"] / medians["hubaudit"]["cpu_seconds"],
         "medians": medians,
         "runs": runs,
         "cpus": os.cpu_count(),

@@ -76,9 +76,10 @@ def check_weights(folder: Path) -> FolderWeights:
     Raises:
         ModelFileError: If there are none, a shard is missing, or a file is truncated or no safetensors.
     """
-    files = sorted(folder.glob("*.safetensors"))
+    single = folder / "model.safetensors"
+    files = [single] if single.is_file() else sorted(folder.glob("*.safetensors"))
     index = folder / "model.safetensors.index.json"
-    if index.is_file():
+    if index.is_file() and not single.is_file():
         weight_map = _read_json(folder, index.name).get("weight_map")
         if not isinstance(weight_map, dict):
             raise ModelFileError(f"{index}: expected a weight_map, got none. Download the file again.")

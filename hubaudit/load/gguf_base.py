@@ -14,7 +14,7 @@ import torch
 
 from hubaudit.errors import ModelFileError, OutOfDiskError
 from hubaudit.load.folder import EXPANSION_MARKER, first_line
-from hubaudit.load.memory import memory_guard
+from hubaudit.load.memory import is_out_of_memory, memory_guard
 from hubaudit.load.quiet import quiet_transformers
 
 __all__ = ["expand_gguf"]
@@ -47,7 +47,8 @@ def expand_gguf(path: Path, folder: Path, *, dtype: torch.dtype = torch.bfloat16
     marker = folder / EXPANSION_MARKER
     if marker.is_file() and json.loads(marker.read_text(encoding="utf-8")) == origin:
         return folder
-    config, tokenizer = _converted(path)
+    with memory_guard(f"the metadata of {path.name}"):
+        config, tokenizer = _converted(path)
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     try:
         partial.mkdir(parents=True, exist_ok=True)
@@ -86,7 +87,9 @@ def _converted(path: Path) -> tuple[Any, Any]:
         with quiet_transformers():
             config = AutoConfig.from_pretrained(str(path.parent), gguf_file=path.name, local_files_only=True)
             tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name, local_files_only=True)
-    except (OSError, ValueError, KeyError, IndexError, TypeError, NotImplementedError) as exc:
+    except Exception as exc:  # the converters check little and fail anywhere
+        if is_out_of_memory(exc):
+            raise
         raise ModelFileError(
             f"{path.name}: expected metadata that transformers can turn into a configuration and a tokenizer, got: "
             f"{first_line(exc)}. Give a base with config.json and tokenizer instead."

@@ -47,8 +47,8 @@ def match_tensors(model: nn.Module, file: GgufFile, architecture: Architecture, 
         ModelFileError: If a parameter has no tensor, a tensor no parameter, or shapes differ; the message
             names the tensor, what was expected and what was found.
     """
-    targets = _targets(model, architecture, config.num_hidden_layers)
     name = file.paths[0].name
+    targets = _targets(model, architecture, config.num_hidden_layers, name)
     wanted = {tensor for tensor in file.tensors if not _ignored(tensor)}
     missing = sorted(set(targets) - wanted)
     if missing:
@@ -73,7 +73,7 @@ def _ignored(tensor: str) -> bool:
     return tensor in _IGNORED or tensor.endswith(".attn_rot_embd.weight") or ".rope_factors_" in tensor
 
 
-def _targets(model: nn.Module, architecture: Architecture, n_layers: int) -> dict[str, Target]:
+def _targets(model: nn.Module, architecture: Architecture, n_layers: int, file_name: str) -> dict[str, Target]:
     number = {name: key for key, name in gguf.MODEL_ARCH_NAMES.items()}[architecture.name]
     name_map = gguf.get_tensor_name_map(number, n_layers)
     head = output_module(model)
@@ -81,7 +81,13 @@ def _targets(model: nn.Module, architecture: Architecture, n_layers: int) -> dic
     targets: dict[str, Target] = {}
     # A tied head appears once, under the embedding's name, which is what the file calls it too.
     for name, parameter in model.named_parameters():
-        for tensor, view in _tensor_names(name, parameter.data, name_map, is_head=id(parameter) in heads):
+        places = _tensor_names(name, parameter.data, name_map, is_head=id(parameter) in heads)
+        if not places:
+            raise ModelFileError(
+                f"{file_name}: expected a GGUF name for the base's parameter {name}, the gguf package knows none for "
+                f"the architecture {architecture.name}. Use a safetensors or bitsandbytes variant."
+            )
+        for tensor, view in places:
             targets[tensor] = Target(name, view)
     return targets
 
@@ -105,12 +111,7 @@ def _tensor_names(
     found = name_map.get_name(stem)
     if found is None and is_head:
         found = HEAD_TENSOR.removesuffix(".weight")  # some architectures list no head of their own
-    if found is None:
-        raise ModelFileError(
-            f"expected a GGUF name for the base's parameter {name}, the gguf package knows none. GGUF variants of "
-            "this base cannot be loaded; use safetensors or bitsandbytes."
-        )
-    return [(found + suffix, parameter)]
+    return [(found + suffix, parameter)] if found is not None else []
 
 
 def _check_shape(info: TensorInfo, target: Target, architecture: Architecture, config: Any, name: str) -> None:

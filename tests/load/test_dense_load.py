@@ -54,6 +54,13 @@ def test_size_is_what_the_files_hold_whatever_the_dtype(stored: torch.dtype, bit
     assert loaded.weight_error is None
 
 
+def test_another_file_beside_the_weights_does_not_count(folder: Path) -> None:
+    """Mistral's repos hold the same weights a second time, as consolidated.safetensors."""
+    size = load(folder).size_bytes
+    save_file({"other": torch.zeros(5000, dtype=torch.bfloat16)}, folder / "consolidated.safetensors")
+    assert load(folder).size_bytes == size
+
+
 def test_layers_output_the_hidden_state(folder: Path) -> None:
     loaded = load(folder)
     seen: list[torch.Tensor] = []
