@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +20,8 @@ from hubaudit.cli_metrics import metrics_app
 from hubaudit.errors import AccessError, InputError
 from hubaudit.modules.install import METRICS, metric_folder
 from hubaudit.modules.push import plan_push, push_metrics
+
+SHA = "a" * 40
 
 
 class SpacesOnly(BaseHTTPRequestHandler):
@@ -28,7 +34,7 @@ class SpacesOnly(BaseHTTPRequestHandler):
         if server.refuses:
             self._answer(403, {"error": "You are not a member of acme."})
         elif self.path == "/api/repos/create":
-            self._answer(200, {"url": f"http://hub/spaces/acme/{json.loads(body)['name']}"})
+            self._answer(200, {"url": f"{server.address}/spaces/acme/{json.loads(body)['name']}"})
         elif self.path == "/api/validate-yaml":
             self._answer(200, {"errors": [], "warnings": []})
         elif "/preupload/" in self.path:
@@ -39,17 +45,34 @@ class SpacesOnly(BaseHTTPRequestHandler):
             repo_id = self.path.removeprefix("/api/spaces/").split("/commit/")[0]
             files = [line["value"] for line in lines if line["key"] == "file"]
             server.spaces[repo_id] = {file["path"]: base64.b64decode(file["content"]) for file in files}
-            self._answer(200, {"commitUrl": f"http://hub/spaces/{repo_id}/commit/{'a' * 40}", "commitOid": "a" * 40})
+            self._answer(200, {"commitUrl": f"{server.address}/spaces/{repo_id}/commit/{SHA}", "commitOid": SHA})
         else:
             self._answer(404, {"error": self.path})
 
+    def do_GET(self) -> None:
+        repo_id, _, rest = self.path.removeprefix("/spaces/").partition("/resolve/")
+        revision, _, name = rest.partition("/")
+        server: Any = self.server
+        content = server.spaces.get(repo_id, {}).get(name)
+        if content is None or revision != "main":
+            self._answer(404, {"error": self.path})
+        else:
+            self._send(200, content)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
     def _answer(self, status: int, content: dict[str, Any]) -> None:
-        payload = json.dumps(content).encode()
+        self._send(status, json.dumps(content).encode())
+
+    def _send(self, status: int, payload: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(payload)))
+        self.send_header("ETag", f'"{len(payload)}"')
         self.end_headers()
-        self.wfile.write(payload)
+        if self.command != "HEAD":
+            self.wfile.write(payload)
 
     def log_message(self, *arguments: Any) -> None:
         """Stay silent."""
@@ -63,7 +86,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     server.seen, server.spaces, server.refuses = [], {}, False
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    address = f"http://127.0.0.1:{server.server_port}"
+    server.address = address = f"http://127.0.0.1:{server.server_port}"
     # Read from HF_ENDPOINT and HF_TOKEN when huggingface_hub is imported, which is long ago.
     monkeypatch.setattr(constants, "ENDPOINT", address)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
@@ -85,11 +108,32 @@ def test_plan_names_every_file() -> None:
 
 def test_push_writes_the_files_as_they_are(hub: Any) -> None:
     urls = push_metrics(plan_push("acme"))
-    assert urls == [f"http://hub/spaces/acme/{name}/commit/{'a' * 40}" for name in METRICS]
+    assert urls == [f"{hub.address}/spaces/acme/{name}/commit/{SHA}" for name in METRICS]
     for name in METRICS:
         uploaded = hub.spaces[f"acme/{name}"]
         assert uploaded == {file: (metric_folder(name) / file).read_bytes() for file in uploaded}
         assert set(uploaded) == {f"{name}.py", "README.md", "app.py", "requirements.txt"}
+
+
+def test_a_pushed_metric_loads_as_namespace_and_name(hub: Any, tmp_path: Path) -> None:
+    push_metrics(plan_push("acme"))
+    environment = os.environ | {
+        "HF_ENDPOINT": hub.address,
+        "HF_HOME": str(tmp_path / "home"),
+        "HF_MODULES_CACHE": str(tmp_path / "modules"),
+        "HF_UPDATE_DOWNLOAD_COUNTS": "0",
+    }
+    ran = subprocess.run(
+        [sys.executable, "-c", "import evaluate; print(evaluate.load('acme/prism_bound').name)"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ran.stdout.split() == ["prism_bound"], ran.stderr
+    assert list((tmp_path / "modules/evaluate_modules/metrics/acme--prism_bound").glob("*/prism_bound.py"))
 
 
 def test_dry_run_asks_nobody(hub: Any) -> None:
@@ -99,7 +143,7 @@ def test_dry_run_asks_nobody(hub: Any) -> None:
     assert "add --yes" in ran.output
     assert hub.seen == []
     ran = CliRunner().invoke(metrics_app, ["push", "--namespace", "acme", "--yes"])
-    assert ran.output.count("http://hub/spaces/acme/") == 4
+    assert ran.output.count(f"{hub.address}/spaces/acme/") == 4
 
 
 def test_refusal_is_one_error_with_the_next_step(hub: Any) -> None:
