@@ -124,7 +124,8 @@ def main() -> None:
             shares = "  ".join(f"{name} {share:.3f}" for name, share in row["verdicts"].items() if share)
             print(
                 f"{row['distribution']:12} distance {row['distance']:<4} n {row['n_negative']}+{row['n_positive']}  "
-                f"{row['effect']:26} coverage {row['translation_coverage']:.3f} {row['attenuation_coverage']:.3f}  {shares}",
+                f"{row['effect']:26} coverage {row['translation_coverage']:.3f} {row['attenuation_coverage']:.3f}  "
+                f"{shares}",
                 flush=True,
             )
     tests = [delong(n, 5 * options.audits) for n in (32, 64, 128, 512)]

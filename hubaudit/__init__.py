@@ -3,13 +3,7 @@
 `hubaudit.audit("org/base", ["org/base-GGUF:Q4_K_M", "bnb:nf4"])` gives a `Report`.
 """
 
-from importlib import metadata
-
-try:
-    __version__ = metadata.version("hubaudit")
-except metadata.PackageNotFoundError:  # a checkout that was never installed
-    __version__ = "0+unknown"
-
 from hubaudit.audit import audit
+from hubaudit.version import __version__
 
 __all__ = ["__version__", "audit"]

@@ -26,7 +26,7 @@ def audit(
     layers: Sequence[int] | None = None,
     device: str = "auto",
     dtype: str = "auto",
-    batch_tokens: int = 4096,
+    batch_tokens: int = 2048,
     weights: Literal["item", "token"] = "item",
     seed: int = 0,
     cache_dir: Path | str | None = None,

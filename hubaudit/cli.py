@@ -61,7 +61,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
     if version:
-        from hubaudit import __version__
+        from hubaudit.version import __version__
 
         typer.echo(f"hubaudit {__version__}")
         raise typer.Exit
@@ -89,7 +89,7 @@ def audit(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     dtype: Annotated[str, typer.Option(help="auto, bfloat16, float16 or float32.")] = "auto",
-    batch_tokens: Annotated[int, typer.Option(help="Tokens of a batch, padding included.")] = 4096,
+    batch_tokens: Annotated[int, typer.Option(help="Tokens of a batch, padding included.")] = 2048,
     weights: Annotated[str, typer.Option(help="item or token: what weighs the same in risks and drift.")] = "item",
     seed: Annotated[int, typer.Option(help="Seed of every sample and resampling.")] = 0,
     out: Out = Path("audit-report"),

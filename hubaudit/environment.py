@@ -7,7 +7,7 @@ from importlib import metadata
 
 import torch
 
-import hubaudit
+from hubaudit.version import __version__
 
 __all__ = ["compute_key", "environment"]
 
@@ -16,7 +16,7 @@ _PACKAGES = ("torch", "transformers", "numpy", "scipy", "bitsandbytes", "gguf", 
 
 def environment(device: torch.device) -> dict[str, str]:
     """Python, packages, platform, device and threads, as text."""
-    found = {"python": platform.python_version(), "platform": platform.platform(), "hubaudit": hubaudit.__version__}
+    found = {"python": platform.python_version(), "platform": platform.platform(), "hubaudit": __version__}
     for name in _PACKAGES:
         try:
             found[name] = metadata.version(name)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import hubaudit
 from hubaudit.collect import Evidence, EvidenceStore, Plan, build_plan, collect
 from hubaudit.collect.precision import computed_in
 from hubaudit.collect.run import model_facts
@@ -50,6 +49,7 @@ from hubaudit.tasks import (
     tokenize_task,
 )
 from hubaudit.tasks.vocabulary import check_same_tokens, load_tokenizer
+from hubaudit.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -334,7 +334,7 @@ class Pipeline:
         now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
         return Report(
             created=now.isoformat(),
-            hubaudit_version=hubaudit.__version__,
+            hubaudit_version=__version__,
             environment=environment(self.device),
             seed=settings.seed,
             settings={

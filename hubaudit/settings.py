@@ -45,7 +45,7 @@ class AuditSettings:
     layers: tuple[int, ...] | None = None
     device: str = "auto"
     dtype: str = "auto"
-    batch_tokens: int = 4096
+    batch_tokens: int = 2048
     weights: Literal["item", "token"] = "item"
     seed: int = 0
     cache_dir: Path | None = None

@@ -14,7 +14,7 @@ from hubaudit.stats.head import Head
 
 __all__ = ["OptionScores", "gold_rows", "score_options"]
 
-LOGITS_PER_CHUNK = 2**25
+LOGITS_PER_CHUNK = 2**23
 
 
 @dataclasses.dataclass(frozen=True)

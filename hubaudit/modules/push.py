@@ -62,7 +62,7 @@ def push_metrics(plans: Sequence[SpacePlan]) -> list[str]:
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
-    from hubaudit import __version__
+    from hubaudit.version import __version__
 
     api = HfApi(library_name="hubaudit", library_version=__version__)
     urls: list[str] = []

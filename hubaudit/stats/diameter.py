@@ -21,7 +21,7 @@ from hubaudit.stats.farthest_pair import FarthestPair
 
 __all__ = ["diameter", "largest_norm"]
 
-_BLOCK_NUMBERS = 2**22
+_BLOCK_NUMBERS = 2**20
 
 
 def largest_norm(points: Any) -> tuple[float, int]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import array_api_compat
 import numpy as np
 import numpy.typing as npt
 
 from hubaudit.errors import InputError
+from hubaudit.stats.arrays import to_numpy
 
 __all__ = ["BoolArray", "FloatArray", "PairedContrast", "paired_contrast"]
 
@@ -99,34 +99,35 @@ def paired_contrast(variant_activations: Any, base_activations: Any, labels: Any
         )
     in_a = _class_a(labels, base.shape[0])
     base_centred = base - base.mean(axis=0)
-    variant_centred = variant - variant.mean(axis=0)
-    gram_base = base_centred @ base_centred.T
-    gram_variant = variant_centred @ variant_centred.T
-    gram_cross = variant_centred @ base_centred.T
+    gram_base = _symmetric_product(base_centred, base_centred)
+    if np.array_equal(base, variant):
+        # BLAS has its own routine for a matrix times itself: the last bits would differ between the blocks.
+        gram_variant = gram_cross = gram_base
+    else:
+        variant_centred = variant - variant.mean(axis=0)
+        gram_variant = _symmetric_product(variant_centred, variant_centred)
+        gram_cross = _symmetric_product(variant_centred, base_centred)
     return PairedContrast(
         base=base,
         variant=variant,
         in_a=in_a,
-        gram_base=_symmetric(gram_base),
-        gram_variant=_symmetric(gram_variant),
-        gram_cross=_symmetric(gram_cross),
+        gram_base=gram_base,
+        gram_variant=gram_variant,
+        gram_cross=gram_cross,
     )
 
 
-def _symmetric(gram: FloatArray) -> FloatArray:
-    """The symmetric part: BLAS may differ in the last bit between (i, j) and (j, i)."""
-    result: FloatArray = (gram + gram.T) / 2.0
+def _symmetric_product(left: FloatArray, right: FloatArray) -> FloatArray:
+    """The symmetric part of left @ right.T."""
+    product = left @ right.T
+    result: FloatArray = (product + product.T) / 2.0
     return result
 
 
 def _matrix(activations: Any, name: str) -> FloatArray:
     """A finite (n, d) float64 matrix."""
-    if array_api_compat.is_torch_array(activations):
-        xp = array_api_compat.array_namespace(activations)
-        activations = array_api_compat.to_device(activations.detach(), "cpu")
-        activations = xp.astype(activations, xp.float64)
     try:
-        matrix = np.asarray(activations, dtype=np.float64)
+        matrix: FloatArray = to_numpy(activations)
     except (TypeError, ValueError, OverflowError) as exc:
         raise InputError(
             f"{name} must be a rectangular (n, d) array of real numbers, but it cannot be read as one ({exc})"
@@ -144,9 +145,7 @@ def _matrix(activations: Any, name: str) -> FloatArray:
 
 def _class_a(labels: Any, n_rows: int) -> BoolArray:
     """Which rows belong to class A, the larger of exactly two label values."""
-    if array_api_compat.is_torch_array(labels):
-        labels = array_api_compat.to_device(labels.detach(), "cpu")
-    values = np.asarray(labels)
+    values = to_numpy(labels, None)
     if values.ndim != 1 or values.size != n_rows:
         raise InputError(f"labels must have shape ({n_rows},), one a row of the activations, but got {values.shape}")
     if values.dtype.kind == "f" and not np.isfinite(values).all():

@@ -109,12 +109,13 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     text = read_text(path)
     found = False
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Only a line feed ends a line: JSON may hold U+2028 and the like as they are.
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise InputError(f"{path}, line {number}: expected a JSON object, but got {line[:60]!r} ({exc})") from exc
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number}: expected a JSON object, but got {type(row).__name__}")

@@ -75,6 +75,20 @@ def test_a_bad_file_names_itself_and_the_line(tmp_path: Path, rows: tuple[object
     assert "\n" not in str(caught.value)
 
 
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "odd.jsonl"
+    path.write_text(json.dumps({"prompt": "a\u2028b\u0085c", "target": " d"}, ensure_ascii=False) + "\r\n")
+    (item,) = load_task(str(path), limit=None, seed=0).items
+    assert item.contexts == ("a\u2028b\u0085c",)
+
+
+def test_deep_nesting_is_a_bad_line(tmp_path: Path) -> None:
+    path = tmp_path / "deep.jsonl"
+    path.write_text("[" * 100_000)
+    with pytest.raises(InputError, match="line 1: expected a JSON object"):
+        load_task(str(path), limit=None, seed=0)
+
+
 def test_other_bad_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown task 'nonsense'"):
         load_task("nonsense", limit=None, seed=0)
