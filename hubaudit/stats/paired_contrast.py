@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubaudit.errors import InputError
-from hubaudit.stats.arrays import to_numpy
+from hubaudit.stats.arrays import as_array, to_numpy
 
 __all__ = ["BoolArray", "FloatArray", "PairedContrast", "paired_contrast"]
 
@@ -145,7 +145,9 @@ def _matrix(activations: Any, name: str) -> FloatArray:
 
 def _class_a(labels: Any, n_rows: int) -> BoolArray:
     """Which rows belong to class A, the larger of exactly two label values."""
-    values = to_numpy(labels, None)
+    values = as_array(labels)
+    if not isinstance(values, np.ndarray):
+        values = to_numpy(values)
     if values.ndim != 1 or values.size != n_rows:
         raise InputError(f"labels must have shape ({n_rows},), one a row of the activations, but got {values.shape}")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
