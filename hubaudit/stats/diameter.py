@@ -21,7 +21,8 @@ from hubaudit.stats.farthest_pair import FarthestPair
 
 __all__ = ["diameter", "largest_norm"]
 
-_BLOCK_NUMBERS = 2**20
+_BLOCK_NUMBERS = 2**18
+"""Few enough for a block in float64 to stay in the processor's cache."""
 
 
 def largest_norm(points: Any) -> tuple[float, int]:

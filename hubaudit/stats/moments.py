@@ -22,8 +22,8 @@ from hubaudit.stats.weights import check_row_weights
 
 __all__ = ["PrismMoments"]
 
-_CHUNK_NUMBERS = 2**22
-"""Features of one model that are held in float64 at once: 32 MB."""
+_CHUNK_NUMBERS = 2**20
+"""Features of one model that are held in float64 at once: 8 MB."""
 
 
 class PrismMoments:

@@ -15,6 +15,7 @@ from hubaudit.stats.alignment import check_rotation, procrustes
 from hubaudit.stats.arrays import Float64
 from hubaudit.stats.gamma import K_PRED, check_same_vocabulary, head_discrepancy, why_no_gamma
 from hubaudit.stats.head import Head
+from hubaudit.stats.item_contributions import ItemContributions, item_contributions
 from hubaudit.stats.joint_alignment import joint
 from hubaudit.stats.k_feat import k_feat as k_feat_of
 from hubaudit.stats.k_feat import k_feat_case
@@ -23,7 +24,15 @@ from hubaudit.stats.moments import PrismMoments
 from hubaudit.stats.prism_result import PrismBound
 from hubaudit.stats.weights import RowWeights, check_row_weights, item_index
 
-__all__ = ["PrismBound", "PrismMoments", "delta_from_axes", "prism_bound", "undefined_prism_bound"]
+__all__ = [
+    "ItemContributions",
+    "PrismBound",
+    "PrismMoments",
+    "delta_from_axes",
+    "item_contributions",
+    "prism_bound",
+    "undefined_prism_bound",
+]
 
 _OMEGA_TOLERANCE = 1e-9
 
@@ -262,9 +271,10 @@ def _similarities(moments: PrismMoments, reasons: dict[str, str]) -> dict[str, A
     """Omega's nuclear and Frobenius forms and linear CKA (PRISM, appendix B; CKA on centred features)."""
     values: dict[str, Any] = dict.fromkeys(("omega_nuclear", "omega_frobenius", "cka"))
     if (product := moments.rho_base * moments.rho_variant) > 0:
-        singular = np.linalg.svd(moments.cross_variant_base, compute_uv=False)
-        values["omega_nuclear"] = float(singular.sum() / product)
-        values["omega_frobenius"] = float(np.linalg.norm(singular) / product)
+        # Through D at the best alignment, and not as a sum of singular values: then no drift gives exactly 1.
+        best = min(moments.d_mean_square, moments.aligned_mean_square(procrustes(moments.cross_variant_base)))
+        values["omega_nuclear"] = 1 - (best - moments.scale) / (2 * product)
+        values["omega_frobenius"] = float(np.linalg.norm(moments.cross_variant_base) / product)
     else:
         zero = "the base's or the variant's features are all zero"
         reasons |= dict.fromkeys(("omega_nuclear", "omega_frobenius"), zero)
