@@ -41,6 +41,7 @@ def test_page(name: str, tmp_path: Path) -> None:
     assert {row[0] for row in table} == result.keys() - {"notes", "reasons"}
     assert figure.axes[0].get_xlabel()
     json.dumps(result, allow_nan=False)
+    assert page.compute(page.example, None, *(None for _ in defaults))[2] == result
 
     with pytest.raises(InputError, match="got answers"):
         page.compute('{"answers": [1]}', None, *defaults)

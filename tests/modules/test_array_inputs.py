@@ -172,6 +172,8 @@ BAD = [
     ("prism_bound", {"weights": "rows"}, "'item' or 'token'"),
     ("prism_bound", {"scale": 0.0}, "scale"),
     ("prism_bound", {"softcap": -1.0}, "soft cap"),
+    ("prism_bound", {"k_feat": float("nan")}, "k_feat"),
+    ("prism_bound", {"item_ids": ["a"]}, "as many rows"),
     ("prism_bound", {"base_bias": np.zeros(3)}, "bias"),
     ("translation_attenuation", {"labels": np.zeros(40, int)}, "each class"),
     ("translation_attenuation", {"labels": np.r_[1, np.zeros(39, int)]}, "each class"),
