@@ -68,7 +68,9 @@ class Page:
         allowed = [column.name for column in self.metric.columns] + list(self.arrays)
         if unknown := [name for name in inputs if name not in allowed]:
             raise InputError(f"expected inputs among {', '.join(allowed)}, got {', '.join(unknown)}; rename or drop")
-        options = {option.name: value for option, value in zip(self.options, values, strict=True)}
+        # A field that was cleared holds None.
+        given = zip(self.options, values, strict=True)
+        options = {option.name: option.default if value is None else value for option, value in given}
         # An instance a request: it holds the rows while it computes.
         result = self.metric().compute(**inputs, **options)
         return self._table(result), self.draw(result), result

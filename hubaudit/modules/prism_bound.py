@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from hubaudit.errors import InputError
 from hubaudit.modules.columns import Column, Kind, read_column
 from hubaudit.stats.head import Head
 from hubaudit.stats.logits import row_statistics
@@ -41,7 +43,12 @@ def compute(
 
     `predictions` are the variant's features (Z_P), `references` the base's (Z_T). Without `item_ids` every row is an
     item; `scale` and `softcap` belong to both heads; without `variant_head` the variant has the base's.
+
+    Raises:
+        InputError: As the estimator, and if `k_feat` is negative or not finite.
     """
+    if k_feat is not None and not (math.isfinite(k_feat) and k_feat >= 0):
+        raise InputError(f"expected k_feat of at least 0, got {k_feat}; take it from a result with the same base head")
     base = _head(base_head, base_bias, scale, softcap, "base")
     shared = variant_head is None and variant_bias is None
     weight = base_head if variant_head is None else variant_head
