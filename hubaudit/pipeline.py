@@ -26,18 +26,8 @@ from hubaudit.hub import resolve_base, resolve_variant
 from hubaudit.load import BaseContext, LoadedModel, ModelSource, content_id, load_model
 from hubaudit.load.placement import resolve_device, resolve_dtype
 from hubaudit.rank import rank_variants
-from hubaudit.report.schema import (
-    BaseReport,
-    ComputeFloor,
-    ContrastReport,
-    Failure,
-    Finding,
-    HeadReport,
-    ModelReport,
-    Report,
-    TaskReport,
-    VariantReport,
-)
+from hubaudit.record import contrast_report, model_report, task_reports
+from hubaudit.report.schema import BaseReport, ComputeFloor, Failure, Finding, Report, VariantReport
 from hubaudit.settings import default_cache_dir
 from hubaudit.stats.k_feat import k_feat
 from hubaudit.tasks import (
@@ -287,7 +277,7 @@ class Pipeline:
         report = VariantReport(
             spec=spec,
             status="done",
-            model=ModelReport.model_validate(_model_report(source, evidence)),
+            model=model_report(source, evidence, notes),
             correctness_agreement={
                 task.name: agreement[task.name][task.headline_metric]
                 for task in job.plan.tasks
@@ -298,8 +288,6 @@ class Pipeline:
             divergence={task: block for task, (_, block) in features.items()},
             changed_items=changed_items(job.answers, answers, job.plan, decode=job.tokenizer.decode),
         )
-        assert report.model is not None
-        report.model.notes += notes
         self._contrast(report, job, evidence, floor)
         report.seconds = {"statistics": time.perf_counter() - started}
         return report
@@ -344,30 +332,9 @@ class Pipeline:
                 "dtype": settings.dtype,
                 "alignment": "identity",
             },
-            base=BaseReport.model_validate(_model_report(job.base_source, job.base)),
-            tasks=[
-                TaskReport(
-                    name=task.name,
-                    kind=task.kind,
-                    source=task.source,
-                    headline_metric=task.headline_metric,
-                    n_items=len(task.items),
-                    n_tokens=task.n_gold_tokens,
-                    item_ids=[item.item_id for item in task.items],
-                    base_accuracy=_accuracies(answers),
-                )
-                for task, answers in zip(job.plan.tasks, job.answers, strict=True)
-            ],
-            contrast=ContrastReport(
-                name=contrast.name,
-                source=contrast.source,
-                n_a=len(contrast.prompts_a),
-                n_b=len(contrast.prompts_b),
-                layers=list(job.plan.layers),
-                monitor_layer=job.probe.layer,
-            )
-            if contrast and job.probe
-            else None,
+            base=BaseReport(**model_report(job.base_source, job.base, []).model_dump()),
+            tasks=task_reports(job.plan, job.answers),
+            contrast=contrast_report(contrast, job.plan, job.probe.layer) if contrast and job.probe else None,
             compute_floor=floor,
             variants=variants,
             ranking=rank_variants(variants, [task.name for task in tasks]),
@@ -426,45 +393,3 @@ def _other_dtype(dtype: str) -> str:
 def _interrupted() -> Failure:
     message = "interrupted before it was finished; run the same command again to go on from here"
     return Failure(type="KeyboardInterrupt", message=message, exit_code=130)
-
-
-def _accuracies(answers: Answers) -> dict[str, float]:
-    return {
-        metric: sum(a == b for a, b in zip(given, answers.references[metric], strict=True)) / len(given)
-        for metric, given in answers.by_metric.items()
-    }
-
-
-def _model_report(source: ModelSource, evidence: Evidence) -> dict[str, Any]:
-    facts, head = evidence.facts, evidence.head()
-    return {
-        "spec": source.spec,
-        "repo_id": source.repo_id,
-        "revision": source.revision,
-        "head": HeadReport(
-            vocabulary=head.n_rows,
-            width=head.width,
-            bias=head.bias is not None,
-            scale=facts.head_scale,
-            softcap=facts.head_softcap,
-            tied=facts.head_tied,
-            quantized=facts.head_quantized,
-            check_max_difference=facts.check_max_difference,
-            check_tolerance=facts.check_tolerance,
-        ),
-        **{
-            key: getattr(facts, key)
-            for key in (
-                "content_id",
-                "format",
-                "engine",
-                "dtype",
-                "n_parameters",
-                "quantized_fraction",
-                "bits_per_weight",
-                "size_bytes",
-                "weight_error",
-            )
-        },
-        "notes": list(facts.notes),
-    }
