@@ -13,10 +13,11 @@ from hubaudit.report.text import clean, percent, plural, short_labels, size
 
 __all__ = ["LEVELS", "Level", "Overview", "Row", "VariantView", "overview"]
 
-Level = Literal["close", "some", "changed", "incomplete", "failed"]
+Level = Literal["close", "unclear", "some", "changed", "incomplete", "failed"]
 
 LEVELS: dict[Level, tuple[str, str, str]] = {
-    "close": ("✓", "Close to the base", "no warning, and no notice of a changed behaviour"),
+    "close": ("✓", "Close to the base", "no warning or notice, and at least 90 % of the right answers surely kept"),
+    "unclear": ("?", "Too few items", "no warning or notice, but these items cannot show that 90 % is kept"),
     "some": ("≈", "Some change", "a notice says what moved; read it before use"),
     "changed": ("!", "Check before use", "a warning says what broke, or may have"),
     "incomplete": ("…", "Incomplete", "not all figures were measured"),
@@ -25,6 +26,8 @@ LEVELS: dict[Level, tuple[str, str, str]] = {
 """Sign, name and meaning of each verdict, best first. The sign carries it where there is no colour."""
 
 _SEVERITIES = ("info", "notice", "warning")
+# Nothing found in a few items is no evidence of closeness: the agreement's interval must lie above this.
+_CLOSE_AGREEMENT = 0.9
 # These say where a difference sits, which every lossy format has; they alone do not make a verdict.
 _LOCATING = frozenset({"drift_scale", "drift_shape", "drift_head", "risk_increase"})
 
@@ -157,8 +160,11 @@ def _level(variant: VariantReport) -> Level:
     if variant.status == "interrupted" or not any(blocks):
         return "incomplete"
     worst = max((_SEVERITIES.index(found.severity) for found in _judging(variant)), default=0)
-    levels: tuple[Level, ...] = ("close", "some", "changed")
-    return levels[worst]
+    if worst:
+        return "some" if worst == 1 else "changed"
+    lows = [cell.ci_low for cell in variant.correctness_agreement.values()]
+    surely_kept = all(low is not None and low >= _CLOSE_AGREEMENT for low in lows)
+    return "close" if surely_kept else "unclear"
 
 
 def _judging(variant: VariantReport) -> list[Finding]:
@@ -236,11 +242,13 @@ def _headline(ranked: list[VariantView]) -> str:
     """How many variants stay close, and the smallest that does, or else the one that changed least."""
     if not ranked:
         return "This audit has no variants."
-    audited = [view for view in ranked if view.level in ("close", "some", "changed")]
+    audited = [view for view in ranked if view.level in ("close", "unclear", "some", "changed")]
     if not audited:
         return "No variant was audited completely."
     close = [view for view in audited if view.level == "close"]
     if not close:
+        if all(view.level == "unclear" for view in audited):
+            return f"No change was found in {plural(len(audited), 'variant')}, but these items are too few to show closeness."
         none = (
             "The only audited variant does not stay" if len(audited) == 1 else f"None of {len(audited)} variants stays"
         )

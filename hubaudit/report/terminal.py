@@ -19,6 +19,7 @@ _STYLES: dict[Level, str] = {
     "close": "green",
     "some": "yellow",
     "changed": "red",
+    "unclear": "dim",
     "incomplete": "dim",
     "failed": "dim",
 }

@@ -291,7 +291,7 @@ def variant(spec: str, mb: float, bits: float, strength: float, head: bool, degr
     rng = np.random.default_rng(seed)
     flips = lambda n, rate: round(n * rate * math.sqrt(strength))  # noqa: E731 - three uses, one line
     arc = agreement(256, 141, flips(256, 0.06), flips(256, 0.04), flips(256, 0.07))
-    answer = agreement(128, 52, flips(128, 0.05), flips(128, 0.045), flips(128, 0.11))
+    answer = agreement(128, 90, flips(128, 0.05), flips(128, 0.045), flips(128, 0.11))
     scores, shift = monitor(degrees, 48, rng)
     return VariantReport(
         spec=spec,
@@ -354,7 +354,7 @@ def example_report(*, hostile: bool = False) -> Report:
         base=model("org/tiny-135M", 269_060_352, 16, head=False, cls=BaseReport),
         tasks=[
             task("arc", "multiple_choice", "allenai/ai2_arc@210d026", "acc_norm", 256, 3120, 141 / 256),
-            task("gsm8k", "answer", "openai/gsm8k@e53f048", "exact_match", 128, 9411, 52 / 128),
+            task("gsm8k", "answer", "openai/gsm8k@e53f048", "exact_match", 128, 9411, 90 / 128),
         ],
         contrast=ContrastReport(
             name="builtin",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from hubaudit.report.overview import overview
@@ -67,10 +69,23 @@ def test_headline_names_the_smallest_close_variant(report: Report) -> None:
     )
     report.variants[0].findings = []
     assert overview(report).headline == "1 of 9 variants stays close to the base: Q8_0 (145 MB)."
-    report.variants[3].findings = []
+    report.variants[1].findings = []
     assert overview(report).headline == (
-        "2 of 9 variants stay close to the base. The smallest of them is Q5_0 (96.0 MB)."
+        "2 of 9 variants stay close to the base. The smallest of them is rtn:8@g128 (141 MB)."
     )
+
+
+def test_nothing_found_in_a_few_items_is_not_closeness(report: Report) -> None:
+    for variant in report.variants[:-1]:
+        variant.findings = []
+    few = report.variants[0].correctness_agreement
+    report.variants[0].correctness_agreement = {
+        task: dataclasses.replace(cell, ci_low=0.51) for task, cell in few.items()
+    }
+    views = overview(report).views
+    assert [views[0].level, views[1].level] == ["unclear", "close"]
+    report.variants = report.variants[:1]
+    assert overview(report).headline.startswith("No change was found in 1 variant, but these items are too few")
 
 
 def test_headline_of_one_none_and_only_failures(report: Report) -> None:
