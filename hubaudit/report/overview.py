@@ -248,7 +248,8 @@ def _headline(ranked: list[VariantView]) -> str:
     close = [view for view in audited if view.level == "close"]
     if not close:
         if all(view.level == "unclear" for view in audited):
-            return f"No change was found in {plural(len(audited), 'variant')}, but these items are too few to show closeness."
+            found = f"No change was found in {plural(len(audited), 'variant')}"
+            return f"{found}, but these items are too few to show closeness."
         none = (
             "The only audited variant does not stay" if len(audited) == 1 else f"None of {len(audited)} variants stays"
         )
