@@ -2,17 +2,19 @@
 
 A kernel K is an (n, n) symmetric matrix of inner products between prompts: a model's own, or one that mixes two
 models. With weights a = (1/n_a in class A, -1/n_b in B), `a'Ka` is the squared length of the difference of
-class means, estimator noise included; the two-sample U-statistic leaves that noise out by leaving out i = j.
-Everything below uses only the entries off the diagonal.
+class means, estimator noise included; taking the noise's trace off gives the two-sample U-statistic, in which no
+prompt meets itself.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from hubaudit.stats.paired_contrast import BoolArray, FloatArray
 
-__all__ = ["distinct_product", "influence_rows", "noise_matrix", "noise_trace", "unbiased_moment"]
+__all__ = ["influence_rows", "noise_matrix", "noise_trace", "unbiased_moment"]
 
 
 def noise_trace(kernel: FloatArray, in_a: BoolArray) -> float:
@@ -49,7 +51,7 @@ def unbiased_moment(kernel: FloatArray, in_a: BoolArray) -> float:
 
 
 def influence_rows(kernel: FloatArray, in_a: BoolArray) -> FloatArray:
-    """First-order influence of each prompt on the unbiased moment, from the other prompts alone.
+    """First-order influence of each prompt on the unbiased moment.
 
     Args:
         kernel: (n, n) symmetric inner products.
@@ -59,14 +61,13 @@ def influence_rows(kernel: FloatArray, in_a: BoolArray) -> FloatArray:
         (n,) influences that sum to 0 in each class; the sum of their squares estimates the first-order variance
         of `unbiased_moment` plus twice its second-order variance.
     """
-    influences = np.empty(in_a.size)
+    weights = _weights(in_a)
+    influences = 2.0 * (kernel @ weights)
     for members in (in_a, ~in_a):
         n_c = int(members.sum())
-        own = kernel[np.ix_(members, members)]
-        others = kernel[np.ix_(members, ~members)]
-        rows = (own.sum(axis=1) - np.diagonal(own)) / (n_c - 1) - others.mean(axis=1)
-        # n_c (n_c - 1): with the mean removed, n_c - 1 rows are left of n_c.
-        influences[members] = 2.0 * (rows - rows.mean()) / np.sqrt(n_c * (n_c - 1.0))
+        influences[members] -= influences[members].mean()
+        # sqrt(n_c (n_c - 1)) for n_c: with the mean removed, n_c - 1 rows are left of n_c.
+        influences[members] *= weights[members] * math.sqrt(n_c / (n_c - 1))
     return influences
 
 
@@ -103,35 +104,6 @@ def noise_matrix(kernel: FloatArray, in_a: BoolArray) -> FloatArray:
     result[np.ix_(in_a, ~in_a)] = cross
     result[np.ix_(~in_a, in_a)] = cross.T
     return result
-
-
-def distinct_product(
-    middle: FloatArray,
-    left: tuple[FloatArray, FloatArray],
-    right: tuple[FloatArray, FloatArray],
-) -> float:
-    """Sum of left_i middle_ij right_j without the terms in which a prompt of the middle also made the influence.
-
-    The influence of prompt i was averaged over all other prompts, j among them; where the dimension exceeds n,
-    the product of that one term with middle_ij would outweigh the rest.
-
-    Args:
-        middle: (n, n) noise matrix.
-        left: Influences (n,) of a kernel, and its noise matrix (n, n).
-        right: The same of the kernel on the right.
-
-    Returns:
-        The sum over i and j.
-    """
-    left_rows, left_noise = left
-    right_rows, right_noise = right
-    # The share of prompt j in the influence of i is twice the noise matrix at (i, j).
-    return float(
-        left_rows @ middle @ right_rows
-        - 2.0 * (middle * left_noise).sum(axis=1) @ right_rows
-        - 2.0 * left_rows @ (middle * right_noise).sum(axis=1)
-        + 4.0 * (middle * left_noise * right_noise).sum()
-    )
 
 
 def _weights(in_a: BoolArray) -> FloatArray:

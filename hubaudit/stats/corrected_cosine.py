@@ -83,11 +83,11 @@ def cosine_test(contrast: PairedContrast, *, level: float = 0.95, power: float =
     if sampling.is_exact:
         return CosineTest(ci_low=1.0, ci_high=1.0, rotation_p=1.0, min_detectable_degrees=0.0)
     tail = (1.0 - level) / 2.0
-    critical = sampling.law(1.0).quantile(1.0 - tail) * sampling.inflation
+    critical = sampling.quantile(1.0 - tail, 1.0)
 
     def shortfall(cosine: float) -> float:
         """By how much the deficit of this rotation, at the chosen power, misses the critical value."""
-        noise = sampling.law(cosine, tested=1.0).quantile(1.0 - power) * sampling.inflation
+        noise = sampling.quantile(1.0 - power, cosine, tested=1.0)
         return critical - (1.0 - cosine) - noise
 
     detectable = None
@@ -105,7 +105,7 @@ def _end(sampling: CosineSampling, probability: float) -> float:
     """The cosine at which the observed statistic is this quantile of its law."""
 
     def excess(cosine: float) -> float:
-        return sampling.statistic(cosine) - sampling.law(cosine).quantile(probability) * sampling.inflation
+        return sampling.statistic(cosine) - sampling.quantile(probability, cosine)
 
     at_one = excess(1.0)
     if at_one <= 0.0:

@@ -20,7 +20,6 @@ import numpy as np
 from scipy import stats
 
 from hubaudit.stats.contrast_moments import (
-    distinct_product,
     influence_rows,
     noise_matrix,
     noise_trace,
@@ -73,18 +72,16 @@ class CosineSampling:
         np.fill_diagonal(along, 0.0)
 
         pairs = np.stack([-noise_matrix(length, in_a), noise_matrix(difference, in_a) - along])
-        rows = np.stack([-influence_rows(length, in_a), influence_rows(difference, in_a)])
         # The length's influences carry the noise of the direction that they project on: shrink it away.
-        shrink = np.array([1.0 / math.sqrt(1.0 + noise_trace(length, in_a)), 1.0])
+        shrink = math.sqrt(1.0 + noise_trace(length, in_a))
+        rows = np.stack([-influence_rows(length, in_a) / shrink, influence_rows(difference, in_a)])
         self._eigenvalues = np.linalg.eigvalsh(pairs[1])
-        self._first = (rows @ rows.T) * np.outer(shrink, shrink)
-        self._first_third = np.einsum("ia,ja,ka->ijk", *[rows * shrink[:, None]] * 3)
+        self._first = rows @ rows.T
+        self._first_third = np.einsum("ia,ja,ka->ijk", rows, rows, rows)
         self._second = 2.0 * np.einsum("iab,jab->ij", pairs, pairs)
         squares = pairs @ pairs
         self._second_third = np.einsum("iab,jab->ij", squares, pairs)
-        sides = list(zip(rows, pairs, strict=True))
-        mixed = [[[distinct_product(middle, i, j) for j in sides] for i in sides] for middle in pairs]
-        self._mixed = np.array(mixed) * np.outer(shrink, shrink)
+        self._mixed = rows @ pairs @ rows.T
         self._noise_trace = noise_trace(difference, in_a)
 
     def _first_order_scale(self, gap: float) -> float:
@@ -146,9 +143,20 @@ class CosineSampling:
 
     def tails(self, cosine: float) -> tuple[float, float]:
         """Probabilities of a D below and above the one observed, if this is the true cosine."""
-        return self.law(cosine).tails(self.statistic(cosine) / self.inflation)
+        law = self.law(cosine)
+        return law.tails(self.statistic(cosine) / self._inflation(law))
 
-    @property
-    def inflation(self) -> float:
-        """Factor on all quantiles because the variance is estimated: Student's t over the normal, at 95 %."""
-        return float(stats.t.ppf(0.975, self._df) / stats.norm.ppf(0.975))
+    def quantile(self, probability: float, cosine: float, *, tested: float | None = None) -> float:
+        """Quantile of D about its mean; arguments as of `law`."""
+        law = self.law(cosine, tested=tested)
+        return law.quantile(probability) * self._inflation(law)
+
+    def _inflation(self, law: QuadraticForm) -> float:
+        """Factor on all quantiles because the law is estimated.
+
+        Student's t over the normal at 95 % where a mean is divided by its SD. A squared length is divided by a
+        variance, so its logarithm errs twice as much (F for chi-square); the skewness tells how far the law is
+        one single square.
+        """
+        student = float(stats.t.ppf(0.975, self._df) / stats.norm.ppf(0.975))
+        return math.pow(student, 1.0 + min(law.skew**2 / 8.0, 1.0))

@@ -42,7 +42,7 @@ class QuadraticForm:
         self._weights, self._df = weights[kept], df[kept]
         self.variance = 2.0 * float(self._df @ self._weights**2)
         self._sd = math.sqrt(self.variance)
-        self._skew = 8.0 * float(self._df @ self._weights**3) / self.variance**1.5
+        self.skew = 8.0 * float(self._df @ self._weights**3) / self.variance**1.5
         high, low = float(self._weights.max()), float(self._weights.min())
         self._end = self._argument(0.5 / high if high > 0.0 else math.inf)
         self._start = -self._argument(-0.5 / low if low < 0.0 else math.inf)
@@ -63,7 +63,7 @@ class QuadraticForm:
         root = math.copysign(math.sqrt(max(2.0 * (t * value - cumulant), 0.0)), t)
         if abs(root) < 1e-4:
             # At the mean r* has a removable singularity; its limit there is skew/6.
-            return value, root + self._skew / 6.0
+            return value, root + self.skew / 6.0
         return value, root + math.log(t * math.sqrt(curvature) / root) / root
 
     def quantile(self, probability: float) -> float:
