@@ -165,3 +165,14 @@ def test_a_process_killed_by_the_system_goes_on_where_it_stopped(tiny_base: Path
     assert done.returncode == 0, done.stderr
     assert all(path.stat().st_mtime_ns == when for path, when in stored.items())
     assert json.loads((tmp_path / "out" / "report.json").read_text())["variants"][0]["status"] == "done"
+
+
+def test_the_code_of_an_interrupted_audit(audited: Path) -> None:
+    from hubaudit.cli import _exit_code
+    from hubaudit.report.schema import read_report
+
+    report = read_report(audited / "r" / "report.json")
+    assert _exit_code(report, [], interrupted=True) == 130
+    assert _exit_code(report, [], interrupted=False) == 4
+    report.variants = report.variants[1:]
+    assert _exit_code(report, [], interrupted=False) == 3

@@ -47,13 +47,18 @@ def task(name: str, data: Path, **fields: object) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Run lm-eval and write its samples."""
+def evaluate(items: list[dict[str, object]], folder: str) -> dict[str, list[dict[str, object]]]:
+    """lm-eval's own log-likelihoods and answers, in float32, by task.
+
+    Args:
+        items: Rows with `id, question, texts, gold, subject`.
+        folder: The model.
+    """
     import lm_eval
 
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "items.jsonl"
-        data.write_text("".join(json.dumps(row) + "\n" for row in rows()))
+    with tempfile.TemporaryDirectory() as place:
+        data = Path(place) / "items.jsonl"
+        data.write_text("".join(json.dumps(row) + "\n" for row in items))
         mmlu_text = (
             "The following are multiple choice questions (with answers) about {{subject|replace('_', ' ')}}.\n\n"
             "{{question.strip()}}\nA. {{texts[0]}}\nB. {{texts[1]}}\nC. {{texts[2]}}\nD. {{texts[3]}}\nAnswer:"
@@ -63,9 +68,9 @@ def main() -> None:
             task("mmlu", data, doc_to_text=mmlu_text, doc_to_choice=["A", "B", "C", "D"]),
         ]
         result = lm_eval.simple_evaluate(
-            model="hf", model_args=f"pretrained={sys.argv[1]},dtype=float32", tasks=tasks, device="cpu", batch_size=4
+            model="hf", model_args=f"pretrained={folder},dtype=float32", tasks=tasks, device="cpu", batch_size=4
         )
-    golden = {
+    return {
         name: [
             {
                 "id": sample["doc"]["id"],
@@ -77,8 +82,15 @@ def main() -> None:
         ]
         for name, samples in result["samples"].items()
     }
-    text = json.dumps({"lm_eval": lm_eval.__version__, "dtype": "float32", "every": EVERY, "samples": golden}, indent=1)
-    (HERE / "lm_eval_0.4.13.json").write_text(text + "\n")
+
+
+def main() -> None:
+    """Run lm-eval and write its samples."""
+    import lm_eval
+
+    golden = {"lm_eval": lm_eval.__version__, "dtype": "float32", "every": EVERY}
+    golden["samples"] = evaluate(rows(), sys.argv[1])
+    (HERE / "lm_eval_0.4.13.json").write_text(json.dumps(golden, indent=1) + "\n")
 
 
 if __name__ == "__main__":
