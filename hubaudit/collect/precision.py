@@ -40,7 +40,11 @@ def computed_in(model: LoadedModel, dtype: torch.dtype) -> Iterator[None]:
         for parameter, data in kept.pop(id(module), []):
             parameter.data = data
 
+    stated = model.dtype
     with contextlib.ExitStack() as hooks:
+        # Masks and tolerances follow the model's dtype, so they must follow this one meanwhile.
+        model.dtype = str(dtype).removeprefix("torch.")
+        hooks.callback(setattr, model, "dtype", stated)
         for module in model.model.modules():
             if next(module.parameters(recurse=False), None) is not None:
                 hooks.callback(module.register_forward_pre_hook(before, prepend=True).remove)

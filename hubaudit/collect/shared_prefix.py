@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import torch
 
@@ -10,6 +11,7 @@ from hubaudit.collect.forward import forward_batch
 from hubaudit.collect.plan import Plan
 from hubaudit.collect.score import score_options
 from hubaudit.load import LoadedModel
+from hubaudit.load.memory import is_out_of_memory
 
 __all__ = ["SharedPrefixCheck", "check_shared_prefix"]
 
@@ -47,7 +49,15 @@ def check_shared_prefix(model: LoadedModel, plan: Plan) -> SharedPrefixCheck:
     prompts = [sequence for sequence in packed if sequence.prompts][:1]
     difference, relative = 0.0, 0.0
     for sequence in options + prompts:
-        ours = forward_batch(model, [sequence], plan.layers, shared=True)
+        try:
+            ours = forward_batch(model, [sequence], plan.layers, shared=True)
+        except (RuntimeError, ValueError, TypeError, IndexError) as exc:
+            if is_out_of_memory(exc):
+                raise
+            # This architecture takes no mask of its own shape.
+            return SharedPrefixCheck(
+                False, math.inf, "shared prefixes: not used, the architecture does not take the mask"
+            )
         plain = forward_batch(model, [sequence], plan.layers, shared=False)
         for one, other in ((ours.features, plain.features), (ours.hidden, plain.hidden)):
             if one.numel():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from hubaudit.collect.precision import computed_in
 from hubaudit.collect.score import score_options
 from hubaudit.collect.shared_prefix import check_shared_prefix
 from hubaudit.errors import NonFiniteError
-from hubaudit.load import LoadedModel
+from hubaudit.load import LoadedModel, ModelSource, load_model
 
 
 def literal_log_likelihood(model: LoadedModel, ids: tuple[int, ...], targets: tuple[int, ...]) -> float:
@@ -105,3 +106,33 @@ def test_another_dtype_leaves_the_weights_as_they_were(tiny_model: LoadedModel, 
         assert torch.equal(parameter, before[name])
     again = forward_batch(tiny_model, sequences, (0,))
     assert torch.equal(again.features, plain.features)
+
+
+def test_a_bfloat16_model_computes_branches_in_float32(tiny_base: Path, tiny_plan: Callable[..., Plan]) -> None:
+    model = load_model(ModelSource("tiny", "dense", tiny_base), dtype="bfloat16", device="cpu")
+    sequences = tiny_plan().sequences
+    assert any(sequence.branches for sequence in sequences)
+    with computed_in(model, torch.float32):
+        fine = forward_batch(model, sequences, (0,))
+        assert check_shared_prefix(model, tiny_plan()).max_difference < 1e-4
+    rough = forward_batch(model, sequences, (0,))
+    assert (fine.features.dtype, rough.features.dtype) == (torch.float32, torch.bfloat16)
+    assert model.dtype == "bfloat16"
+    assert (rough.features.float() - fine.features).norm() < 0.1 * fine.features.norm()
+    model.close()
+
+
+def test_a_model_that_refuses_the_mask_keeps_the_plain_path(
+    tiny_model: LoadedModel, tiny_plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward = tiny_model.model.forward
+
+    def strict(*, attention_mask: object = None, **inputs: object) -> object:
+        if attention_mask is not None:
+            raise ValueError("expected a mask of two dimensions")
+        return forward(**inputs)
+
+    monkeypatch.setattr(tiny_model.model, "forward", strict)
+    check = check_shared_prefix(tiny_model, tiny_plan())
+    assert not check.allowed
+    assert "does not take the mask" in check.note
