@@ -250,6 +250,10 @@ def _headline(ranked: list[VariantView]) -> str:
         if all(view.level == "unclear" for view in audited):
             found = f"No change was found in {plural(len(audited), 'variant')}"
             return f"{found}, but these items are too few to show closeness."
+        unclear = sum(view.level == "unclear" for view in audited)
+        if unclear:
+            surely = f"None of {len(audited)} variants is surely close to the base"
+            return f"{surely}; for {unclear} the items are too few to tell."
         none = (
             "The only audited variant does not stay" if len(audited) == 1 else f"None of {len(audited)} variants stays"
         )
