@@ -115,5 +115,5 @@ def _end(sampling: CosineSampling, probability: float) -> float:
 
 def _cosine_root(function: Callable[[float], float]) -> float:
     """Root of a function of the cosine in [-1, 1], sought in the root of 1 - c: rotations are small."""
-    root = float(optimize.brentq(lambda u: function(1.0 - u**2), 0.0, math.sqrt(2.0), xtol=1e-9))
+    root = float(optimize.brentq(lambda u: function(1.0 - u**2), 0.0, math.sqrt(2.0), xtol=1e-12))
     return 1.0 - root**2

@@ -58,7 +58,7 @@ class CosineSampling:
         """Whether the variant is the base up to a factor: then nothing varies but by rounding."""
         self.deficit = unbiased_moment(difference, in_a)
         """Estimate of 1 - c, the bias of the estimated scale removed."""
-        self._df = in_a.size - 2
+        self._student = float(stats.t.ppf(0.975, in_a.size - 2) / stats.norm.ppf(0.975))
         if not self.is_exact:
             self._prepare(length, difference, scale, in_a)
 
@@ -88,6 +88,8 @@ class CosineSampling:
         """Factor of the difference's influences if the true 1 - c is `gap`."""
         noise = float(self._second[1, 1])
         observed = float(self._first[1, 1])
+        if observed <= 0.0:
+            return 0.0  # the two models differ by no more than a constant within each class
         # Observed spread and observed deficit move together; at the hypothesised gap the spread is the regression
         # of one on the other. Var(deficit) = first + second order >= second order.
         covariance = max(4.0 * float(self._mixed[1, 1, 1]) - 8.0 * float(self._second_third[1, 1]), 0.0)
@@ -114,7 +116,7 @@ class CosineSampling:
         variance = factors @ self._first @ factors
         variance += of_length**2 * self._second[0, 0] + 2.0 * of_length * self._second[0, 1]
         eigenvalues, df = self._eigenvalues, np.ones_like(self._eigenvalues)
-        if variance > 1e-9 * self._second[1, 1]:
+        if variance > 1e-9 * self._second[1, 1] and variance > 0.0:
             third = self._third_cumulant(of_length, factors)
             # w (chi2(df) - df) has variance 2 df w^2 and third cumulant 8 df w^3; no more skewed than df = 1.
             weight = np.clip(abs(third) / (4.0 * variance), 1e-3 * math.sqrt(variance), math.sqrt(variance / 2.0))
@@ -158,5 +160,4 @@ class CosineSampling:
         variance, so its logarithm errs twice as much (F for chi-square); the skewness tells how far the law is
         one single square.
         """
-        student = float(stats.t.ppf(0.975, self._df) / stats.norm.ppf(0.975))
-        return math.pow(student, 1.0 + min(law.skew**2 / 8.0, 1.0))
+        return math.pow(self._student, 1.0 + min(law.skew**2 / 8.0, 1.0))

@@ -9,16 +9,10 @@ from typing import Any
 import numpy as np
 
 from hubaudit.errors import InputError
-from hubaudit.stats.contrast_moments import noise_trace
 from hubaudit.stats.corrected_cosine import corrected_cosine, cosine_test
-from hubaudit.stats.direction_null import (
-    class_kappa,
-    floor_half_split,
-    floor_independent,
-    paper_verdict,
-    split_null,
-)
-from hubaudit.stats.paired_contrast import FloatArray, PairedContrast, paired_contrast
+from hubaudit.stats.direction_null import paper_verdict, split_null
+from hubaudit.stats.direction_separation import direction_separation
+from hubaudit.stats.paired_contrast import PairedContrast, paired_contrast
 from hubaudit.stats.result import Result
 
 __all__ = ["DirectionFloor", "direction_floor"]
@@ -159,130 +153,98 @@ def direction_floor(
     if not 0.0 <= theta0_degrees <= 90.0:
         raise InputError(f"theta0_degrees must lie in [0, 90], but got {theta0_degrees}; 5 is the default")
     contrast = paired_contrast(variant_activations, base_activations, labels)
-    reasons: dict[str, str] = {}
-    separation = _separation(contrast, reasons)
-    null = _null(contrast, n_splits=n_splits, seed=seed, reasons=reasons)
+    values = _separation(contrast) | _null(contrast, n_splits=n_splits, seed=seed)
+    values |= _calibrated(contrast, theta0_degrees)
+    reasons = {name: value.text for name, value in values.items() if isinstance(value, _Undefined)}
     return DirectionFloor(
         n_a=contrast.n_a,
         n_b=contrast.n_b,
-        n_per_class=_n_per_class(contrast),
+        n_per_class=contrast.n_per_class,
         d=contrast.d,
         theta0_degrees=float(theta0_degrees),
         n_splits=n_splits,
         reasons=reasons,
-        **separation,
-        **null,
-        **_calibrated(contrast, theta0_degrees, reasons),
+        **{name: None if name in reasons else value for name, value in values.items()},
     )
 
 
-def _n_per_class(contrast: PairedContrast) -> float:
-    """Harmonic mean of the class sizes: the n of equal classes with the same estimator noise."""
-    return 2.0 * contrast.n_a * contrast.n_b / (contrast.n_a + contrast.n_b)
+@dataclasses.dataclass(frozen=True)
+class _Undefined:
+    """A figure that does not exist, and why."""
+
+    text: str
 
 
-def _separation(contrast: PairedContrast, reasons: dict[str, str]) -> dict[str, Any]:
+def _separation(contrast: PairedContrast) -> dict[str, Any]:
     """rho, kappa and the closed-form floors, of the base."""
-    names = ("rho_naive", "rho", "rho_per_sqrt_d", "kappa", "floor_half_split", "floor_independent")
-    values: dict[str, Any] = dict.fromkeys(names)
-    scatter = 0.0
-    for members in (contrast.in_a, ~contrast.in_a):
-        block = contrast.gram_base[np.ix_(members, members)]
-        scatter += float(np.trace(block)) - float(block.sum()) / block.shape[0]
-    variance = scatter / (contrast.in_a.size - 2) / contrast.d
-    if variance <= 0.0:
-        reasons.update(dict.fromkeys(names, "the base's activations do not vary within the classes"))
-        return values
-    naive = float(contrast.weights @ contrast.gram_base @ contrast.weights)
-    rho_squared = (naive - noise_trace(contrast.gram_base, contrast.in_a)) / variance
-    values["rho_naive"] = math.sqrt(max(naive, 0.0) / variance)
-    if rho_squared < 0.0:
-        reason = "the class means lie closer together than the estimator's noise (rho^2 is negative)"
-        reasons.update(dict.fromkeys(names[1:], reason))
-        return values
-    rho = math.sqrt(rho_squared)
-    kappa = class_kappa(rho, _n_per_class(contrast), contrast.d)
-    values |= {
-        "rho": rho,
-        "rho_per_sqrt_d": rho / math.sqrt(contrast.d),
-        "kappa": kappa,
-        "floor_half_split": floor_half_split(kappa),
-        "floor_independent": floor_independent(kappa),
-    }
-    return values
+    separation = direction_separation(contrast)
+    if separation.rho_naive is None:
+        reason = _Undefined("the base's activations do not vary within the classes")
+    else:
+        reason = _Undefined("the class means lie closer together than the estimator's noise (rho^2 is negative)")
+    values = dataclasses.asdict(separation)
+    return {name: reason if value is None else value for name, value in values.items()}
 
 
-def _direction(activations: FloatArray, contrast: PairedContrast) -> FloatArray:
-    """Difference of the class means (d,)."""
-    direction: FloatArray = activations[contrast.in_a].mean(axis=0) - activations[~contrast.in_a].mean(axis=0)
-    return direction
-
-
-def _null(contrast: PairedContrast, *, n_splits: int, seed: int, reasons: dict[str, str]) -> dict[str, Any]:
+def _null(contrast: PairedContrast, *, n_splits: int, seed: int) -> dict[str, Any]:
     """The plain cosine, the split-half nulls, the paper's rule and the subspace gain."""
-    names = (
-        "cosine", "own_null_mean", "own_null_sd", "base_null_mean", "base_null_sd",
-        "verdict", "resolution", "subspace_gain",
-    )  # fmt: skip
-    values: dict[str, Any] = dict.fromkeys(names)
-    base_direction = _direction(contrast.base, contrast)
-    variant_direction = _direction(contrast.variant, contrast)
-    base_length = float(np.linalg.norm(base_direction))
-    variant_length = float(np.linalg.norm(variant_direction))
-    if base_length > 0.0:
-        unit = base_direction / base_length
-        base_projection = float(np.abs(contrast.base @ unit).mean())
-        values["subspace_gain"] = float(np.abs(contrast.variant @ unit).mean()) / base_projection
-    if base_length > 0.0 and variant_length > 0.0:
-        values["cosine"] = float(base_direction @ variant_direction) / (base_length * variant_length)
+    weights = contrast.weights
+    base_square = float(weights @ contrast.gram_base @ weights)
+    variant_square = float(weights @ contrast.gram_variant @ weights)
+    no_direction = _Undefined("a difference of class means is zero, so there is no direction")
+    values: dict[str, Any] = {"cosine": no_direction, "subspace_gain": no_direction, "verdict": no_direction}
+    if base_square > 0.0:
+        # Both projections on the same vector: its length cancels, and the base against itself gives exactly 1.
+        direction = weights @ contrast.base
+        direction /= np.abs(direction).max()
+        gain = float(np.abs(contrast.variant @ direction).mean()) / float(np.abs(contrast.base @ direction).mean())
+        values["subspace_gain"] = gain
+        if variant_square > 0.0:
+            inner = float(weights @ contrast.gram_cross @ weights)
+            values["cosine"] = inner / math.sqrt(variant_square * base_square)
     null = split_null(contrast, n_splits=n_splits, rng=np.random.default_rng(seed))
     for prefix, cosines in (("own", null.variant), ("base", null.base)):
-        if cosines is not None:
-            values[f"{prefix}_null_mean"] = float(cosines.mean())
-            values[f"{prefix}_null_sd"] = float(cosines.std(ddof=1))
-    if null.variant is not None:
-        values["resolution"] = 2.0 * values["own_null_sd"]
-        if values["cosine"] is not None:
-            values["verdict"] = paper_verdict(values["cosine"], values["own_null_mean"], values["own_null_sd"])
-    reason = "a difference of class means is zero, so there is no direction"
-    reasons.update({name: reason for name in names if values[name] is None})
+        values[f"{prefix}_null_mean"] = no_direction if cosines is None else float(cosines.mean())
+        values[f"{prefix}_null_sd"] = no_direction if cosines is None else float(cosines.std(ddof=1))
+    mean, spread = values["own_null_mean"], values["own_null_sd"]
+    values["resolution"] = no_direction if null.variant is None else 2.0 * spread
+    if null.variant is not None and values["cosine"] is not no_direction:
+        values["verdict"] = paper_verdict(values["cosine"], mean, spread)
     return values
 
 
-def _calibrated(contrast: PairedContrast, theta0_degrees: float, reasons: dict[str, str]) -> dict[str, Any]:
+def _calibrated(contrast: PairedContrast, theta0_degrees: float) -> dict[str, Any]:
     """The corrected cosine, its interval in cosine and degrees, the test and the verdict."""
     names = (
-        "corrected_cosine", "ci_low", "ci_high", "rotation_degrees", "rotation_degrees_low",
-        "rotation_degrees_high", "rotation_detected", "rotation_p", "min_detectable_degrees",
-        "calibrated_verdict",
+        "corrected_cosine", "rotation_degrees", "ci_low", "ci_high", "rotation_degrees_low", "rotation_degrees_high",
+        "rotation_detected", "rotation_p", "min_detectable_degrees", "calibrated_verdict",
     )  # fmt: skip
-    values: dict[str, Any] = dict.fromkeys(names)
     cosine = corrected_cosine(contrast)
     if cosine is None:
         reason = "a squared distance between the class means is not positive once estimator noise is removed"
-        reasons.update(dict.fromkeys(names, reason))
-        return values
-    values["corrected_cosine"] = cosine
-    values["rotation_degrees"] = _degrees(cosine)
-    test = cosine_test(contrast) if min(contrast.n_a, contrast.n_b) >= 4 else None
+        return dict.fromkeys(names, _Undefined(reason))
+    values: dict[str, Any] = dict.fromkeys(names, _Undefined("an interval needs at least 4 prompts in each class"))
+    values |= {"corrected_cosine": cosine, "rotation_degrees": _degrees(cosine)}
+    test = cosine_test(contrast)
     if test is None:
-        reason = "an interval needs at least 4 prompts in each class"
-        reasons.update({name: reason for name in names if values[name] is None})
         return values
-    values["ci_low"], values["ci_high"] = test.ci_low, test.ci_high
-    values["rotation_degrees_low"] = _degrees(test.ci_high)
-    values["rotation_degrees_high"] = _degrees(test.ci_low)
-    values["rotation_detected"] = test.ci_high < 1.0
-    values["rotation_p"] = test.rotation_p
-    values["min_detectable_degrees"] = test.min_detectable_degrees
-    if test.min_detectable_degrees is None:
-        reasons["min_detectable_degrees"] = "no rotation would be detected with 80 % power at this noise"
     limit = math.cos(math.radians(theta0_degrees))
-    if test.ci_high < limit:
-        values["calibrated_verdict"] = "rotation"
-    else:
-        values["calibrated_verdict"] = "preserved" if test.ci_low > limit else "inconclusive"
-    return values
+    verdict = "preserved" if test.ci_low > limit else "inconclusive"
+    detectable = test.min_detectable_degrees
+    return values | {
+        "ci_low": test.ci_low,
+        "ci_high": test.ci_high,
+        "rotation_degrees_low": _degrees(test.ci_high),
+        "rotation_degrees_high": _degrees(test.ci_low),
+        "rotation_detected": test.ci_high < 1.0,
+        "rotation_p": test.rotation_p,
+        "min_detectable_degrees": (
+            _Undefined("no rotation would be detected with 80 % power in this noise")
+            if detectable is None
+            else detectable
+        ),
+        "calibrated_verdict": "rotation" if test.ci_high < limit else verdict,
+    }
 
 
 def _degrees(cosine: float) -> float:

@@ -26,8 +26,8 @@ BoolArray = npt.NDArray[np.bool_]
 class PairedContrast:
     """Checked activations of base and variant for the same prompts, and their Gram blocks.
 
-    Each model's activations are centred by their mean over all prompts before the Gram blocks are formed:
-    directions and covariances do not see the shift, and a large common mean costs no digits.
+    Each model's activations are centred by their mean over all prompts, and scaled by a power of two, before the
+    Gram blocks are formed: cosines and ratios do not see it, and a large common mean costs no digits.
     """
 
     base: FloatArray
@@ -64,6 +64,11 @@ class PairedContrast:
         return int(self.base.shape[1])
 
     @property
+    def n_per_class(self) -> float:
+        """Harmonic mean of the class sizes: the size of two equal classes with the same estimator noise."""
+        return 2.0 * self.n_a * self.n_b / (self.n_a + self.n_b)
+
+    @property
     def weights(self) -> FloatArray:
         """Weight of each row in the difference of class means (n,): 1/n_a in A, -1/n_b in B."""
         return np.where(self.in_a, 1.0 / self.n_a, -1.0 / self.n_b)
@@ -98,13 +103,13 @@ def paired_contrast(variant_activations: Any, base_activations: Any, labels: Any
             f"{variant.shape[1]} and {base.shape[1]}; directions of different widths cannot be compared"
         )
     in_a = _class_a(labels, base.shape[0])
-    base_centred = base - base.mean(axis=0)
+    base_centred = _centred(base)
     gram_base = _symmetric_product(base_centred, base_centred)
     if np.array_equal(base, variant):
         # BLAS has its own routine for a matrix times itself: the last bits would differ between the blocks.
         gram_variant = gram_cross = gram_base
     else:
-        variant_centred = variant - variant.mean(axis=0)
+        variant_centred = _centred(variant)
         gram_variant = _symmetric_product(variant_centred, variant_centred)
         gram_cross = _symmetric_product(variant_centred, base_centred)
     return PairedContrast(
@@ -115,6 +120,17 @@ def paired_contrast(variant_activations: Any, base_activations: Any, labels: Any
         gram_variant=gram_variant,
         gram_cross=gram_cross,
     )
+
+
+def _centred(activations: FloatArray) -> FloatArray:
+    """Rows less their mean, scaled by a power of two to at most 1 so that no product overflows.
+
+    A column that does not vary becomes exactly 0, not its rounding.
+    """
+    scaled = np.ldexp(activations, -int(np.frexp(np.abs(activations).max())[1]))
+    centred: FloatArray = scaled - scaled.mean(axis=0)
+    centred[:, (scaled == scaled[0]).all(axis=0)] = 0.0
+    return centred
 
 
 def _symmetric_product(left: FloatArray, right: FloatArray) -> FloatArray:

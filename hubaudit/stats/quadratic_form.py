@@ -23,7 +23,7 @@ class QuadraticForm:
     to .004, for sums of several to .001, and it keeps its relative accuracy far out in the tail.
 
     Args:
-        weights: (k,) finite weights of either sign, not all zero.
+        weights: (k,) finite weights of either sign; if all are zero, so is the form.
         df: (k,) positive degrees of freedom, not necessarily whole.
 
     Source:
@@ -42,7 +42,10 @@ class QuadraticForm:
         self._weights, self._df = weights[kept], df[kept]
         self.variance = 2.0 * float(self._df @ self._weights**2)
         self._sd = math.sqrt(self.variance)
-        self.skew = 8.0 * float(self._df @ self._weights**3) / self.variance**1.5
+        self.skew = 0.0
+        if self.variance == 0.0:
+            return
+        self.skew = 8.0 * float(self._df @ (self._weights / self._sd) ** 3)
         high, low = float(self._weights.max()), float(self._weights.min())
         self._end = self._argument(0.5 / high if high > 0.0 else math.inf)
         self._start = -self._argument(-0.5 / low if low < 0.0 else math.inf)
@@ -68,12 +71,17 @@ class QuadraticForm:
 
     def quantile(self, probability: float) -> float:
         """The value that the form stays below with this probability."""
+        if self.variance == 0.0:
+            return 0.0
         score = float(special.ndtri(probability))
         argument = _root(lambda y: self._saddlepoint(y)[1] - score, self._start, self._end)
         return self._saddlepoint(argument)[0]
 
     def tails(self, value: float) -> tuple[float, float]:
         """Probabilities that the form lies below and above `value`."""
+        if self.variance == 0.0:
+            below = 0.5 * (1.0 + np.sign(value))
+            return float(below), float(1.0 - below)
         argument = _root(lambda y: self._saddlepoint(y)[0] - value, self._start, self._end)
         score = self._saddlepoint(argument)[1]
         return float(special.ndtr(score)), float(special.ndtr(-score))
@@ -85,4 +93,4 @@ def _root(function: Callable[[float], float], start: float, end: float) -> float
         return start
     if function(end) <= 0.0:
         return end
-    return float(optimize.brentq(function, start, end, xtol=1e-12))
+    return float(optimize.brentq(function, start, end, xtol=1e-10))
