@@ -115,8 +115,10 @@ def _head_input(model: LoadedModel) -> Iterator[list[torch.Tensor]]:
     taken: list[torch.Tensor] = []
 
     def before(_: torch.nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        taken.append(args[0])
-        return (args[0][..., -1:, :], *args[1:])
+        states = args[0]
+        taken.append(states)
+        # One row, contiguous: for a strided batch, torch would copy the whole head once a sequence.
+        return (states[(slice(0, 1),) * (states.dim() - 1)].contiguous(), *args[1:])
 
     head = model.model.get_output_embeddings()  # type: ignore[operator]  # every causal LM of transformers has it
     handle = head.register_forward_pre_hook(before)
