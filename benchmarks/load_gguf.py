@@ -114,6 +114,7 @@ def main() -> None:
         "medians": medians,
         "runs": runs,
         "cpus": os.cpu_count(),
+        "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
         "load_average_1min": os.getloadavg()[0],
         "python": platform.python_version(),
         "packages": {name: importlib.metadata.version(name) for name in ("torch", "transformers", "gguf")},

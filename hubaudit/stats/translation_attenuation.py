@@ -149,9 +149,8 @@ def translation_attenuation(
     plain difference of means, the estimator of the paper, stands beside it, because it misses a direction that was
     attenuated together with its noise.
 
-    A component is called when its whole 95 % interval lies beyond its margin. With Gaussian scores and no change
-    but private noise of at most .3 SD, fewer than 1 % of simulated audits called anything; exactly at a margin at
-    most 4 % did (benchmarks/results/coverage_translation.json).
+    A component is called when its whole 95 % interval lies beyond its margin. benchmarks/coverage_translation.py
+    simulates how often that is wrong and how often the intervals cover; its full grid is not committed yet.
 
     Args:
         variant_scores: The variant's decision values, (n,), higher means class 1.
