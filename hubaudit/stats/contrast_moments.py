@@ -59,7 +59,7 @@ def influence_rows(kernel: FloatArray, in_a: BoolArray) -> FloatArray:
 
     Returns:
         (n,) influences that sum to 0 in each class; the sum of their squares estimates the first-order variance
-        of `unbiased_moment` plus twice its second-order variance.
+        of `unbiased_moment` plus 4 tr(N^2) with N = Cov_A/n_a + Cov_B/n_b, nearly twice its second-order variance.
     """
     weights = _weights(in_a)
     influences = 2.0 * (kernel @ weights)
