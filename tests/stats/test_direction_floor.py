@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 
@@ -68,9 +67,7 @@ def test_the_rotation_is_the_angle_of_the_cosine() -> None:
     assert found.rotation_degrees_low == pytest.approx(math.degrees(math.acos(found.ci_high)))
     assert found.rotation_degrees_high == pytest.approx(math.degrees(math.acos(found.ci_low)))
     assert found.rotation_degrees_low < 12.0 < found.rotation_degrees_high
-    beyond_one = next(
-        found for found in map(lambda seed: block(0.0, seed=seed), range(20)) if found.corrected_cosine > 1
-    )
+    beyond_one = next(found for found in (block(0.0, seed=seed) for seed in range(20)) if found.corrected_cosine > 1)
     assert beyond_one.rotation_degrees == 0.0
 
 
@@ -160,9 +157,36 @@ def test_a_negative_rho_squared_is_null() -> None:
     assert "rho_naive" not in found.reasons
 
 
-def test_every_field_is_described() -> None:
-    names = [field.name for field in dataclasses.fields(DirectionFloor)]
-    assert names.index("rho_naive") < names.index("subspace_gain") < names.index("rotation_p")
+def test_the_keys_are_the_contracts() -> None:
+    # DESIGN.md, section 4: these names stay; new ones may follow.
+    contract = [
+        "rho_naive",
+        "rho",
+        "rho_per_sqrt_d",
+        "kappa",
+        "n_a",
+        "n_b",
+        "n_per_class",
+        "d",
+        "floor_half_split",
+        "floor_independent",
+        "cosine",
+        "own_null_mean",
+        "own_null_sd",
+        "base_null_mean",
+        "verdict",
+        "resolution",
+        "corrected_cosine",
+        "ci_low",
+        "ci_high",
+        "rotation_degrees",
+        "rotation_detected",
+        "min_detectable_degrees",
+        "theta0_degrees",
+        "calibrated_verdict",
+        "subspace_gain",
+    ]
+    assert list(block(5.0).to_dict())[: len(contract)] == contract
 
 
 @pytest.mark.parametrize(
