@@ -46,9 +46,9 @@ def test_the_literal_definition() -> None:
 
 
 def test_estimator_noise_leaves_the_cosine() -> None:
-    """Ten degrees seen through noise that takes the plain cosine to .9: the mean over audits is cos 10."""
+    """Ten degrees seen through private noise of one and a half SDs: the mean over audits is still cos 10."""
     rng = np.random.default_rng(2)
-    setting: dict[str, Any] = {"n_a": 20, "n_b": 30, "d": 100, "kappa": 30.0, "degrees": 10.0, "noise": 0.7}
+    setting: dict[str, Any] = {"n_a": 20, "n_b": 30, "d": 100, "kappa": 30.0, "degrees": 10.0, "noise": 1.5}
     plain, corrected = [], []
     for _ in range(300):
         contrast = simulated_contrast(rng, **setting)
@@ -56,9 +56,9 @@ def test_estimator_noise_leaves_the_cosine() -> None:
         lengths = (w @ contrast.gram_base @ w) * (w @ contrast.gram_variant @ w)
         plain.append(w @ contrast.gram_cross @ w / math.sqrt(lengths))
         corrected.append(corrected_cosine(contrast))
-    assert np.mean(plain) < 0.97
+    assert np.mean(plain) < 0.95
     error = np.std(corrected) / math.sqrt(300)
-    assert error < 0.002
+    assert error < 0.003
     assert np.mean(corrected) == pytest.approx(math.cos(math.radians(10)), abs=3.5 * error)
 
 
