@@ -1,7 +1,7 @@
 """Coverage, false alarms and power of the calibrated direction test, by simulation.
 
     python benchmarks/coverage_direction.py [--audits 4000] [--audits-at-128 1000] [--audits-at-512 200]
-                                            [--power-audits 500] [--out FILE]
+                                            [--power-audits 500] [--workers 1] [--partial FILE] [--out FILE]
 
 Each audit draws prompts of two classes, their base activations (isotropic, or with variances 1/k), and variant
 activations: the class means turned by a known angle, private noise of a fifth of the within-class SD (isotropic,
@@ -18,7 +18,7 @@ import argparse
 import itertools
 import json
 import math
-import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -168,42 +168,66 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return summary
 
 
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """One cell, in a worker process."""
+    if job["kind"] == "power":
+        return power(job["degrees"], NOISES[job["noise"]], job["audits"])
+    return simulate(
+        SAMPLES[job["sample"]], GEOMETRIES[job["geometry"]], NOISES[job["noise"]], job["degrees"], job["audits"]
+    )
+
+
+def jobs(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All cells, the quick ones first."""
+    cells: list[dict[str, Any]] = [
+        {"kind": "power", "noise": noise, "degrees": degrees, "audits": options.power_audits}
+        for noise, degrees in itertools.product(range(3), (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 15.0))
+    ]
+    for sample, geometry, noise, degrees in itertools.product(range(6), range(4), range(3), ROTATIONS_DEGREES):
+        audits = {128: options.audits_at_128, 512: options.audits_at_512}.get(SAMPLES[sample][0], options.audits)
+        if degrees == 0.0 and NOISES[noise][1] == "noise axes":
+            continue  # without a rotation there is no plane
+        if SAMPLES[sample][0] == 512 and audits < options.audits and geometry % 2 == 0:
+            continue  # the largest Gram blocks take a third of a second an audit
+        names = ("kind", "sample", "geometry", "noise", "degrees", "audits")
+        cells.append(dict(zip(names, ("coverage", sample, geometry, noise, degrees, audits), strict=True)))
+    return cells
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--audits", type=int, default=4000)
     parser.add_argument("--audits-at-128", type=int, default=1000, help="for 128 prompts per class")
     parser.add_argument("--audits-at-512", type=int, default=200, help="for 512 prompts per class, half of the cells")
     parser.add_argument("--power-audits", type=int, default=500)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--partial", type=Path, help="JSON lines of finished cells: read first, then appended to")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
-    start = time.perf_counter()
-    curve = [
-        power(degrees, noise, options.power_audits)
-        for noise in NOISES
-        for degrees in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 15.0)
-    ]
-    for point in curve:
-        print(json.dumps(point), flush=True)
-    rows = []
-    for sample, geometry, noise, degrees in itertools.product(SAMPLES, GEOMETRIES, NOISES, ROTATIONS_DEGREES):
-        if degrees == 0.0 and noise[1] == "noise axes":
-            continue  # without a rotation there is no plane
-        audits = {128: options.audits_at_128, 512: options.audits_at_512}.get(sample[0], options.audits)
-        if sample[0] == 512 and audits < options.audits and geometry not in GEOMETRIES[1::2]:
-            continue  # the largest Gram blocks take a third of a second an audit
-        row = simulate(sample, geometry, noise, degrees, audits)
-        rows.append(row)
-        print(json.dumps({name: round(v, 4) if isinstance(v, float) else v for name, v in row.items()}), flush=True)
+    done: dict[str, dict[str, Any]] = {}
+    if options.partial and options.partial.exists():
+        for line in options.partial.read_text().splitlines():
+            entry = json.loads(line)
+            done[json.dumps(entry["job"])] = entry["row"]
+    cells = jobs(options)
+    missing = [job for job in cells if json.dumps(job) not in done]
+    with ProcessPoolExecutor(options.workers) as pool:
+        for job, row in zip(missing, pool.map(run, missing), strict=True):
+            done[json.dumps(job)] = row
+            print(json.dumps(row), flush=True)
+            if options.partial:
+                with options.partial.open("a") as file:
+                    file.write(json.dumps({"job": job, "row": row}) + "\n")
+    rows = [done[json.dumps(job)] for job in cells if job["kind"] == "coverage"]
     results = {
         "audits": options.audits,
         "audits_at_128": options.audits_at_128,
         "audits_at_512": options.audits_at_512,
         "monte_carlo_se_at_95": math.sqrt(0.95 * 0.05 / options.audits),
         "noise_sd": NOISE_SD,
-        "minutes": (time.perf_counter() - start) / 60.0,
         "versions": {"numpy": np.__version__, "scipy": scipy.__version__},
         "summary": summarise(rows),
-        "power": curve,
+        "power": [done[json.dumps(job)] for job in cells if job["kind"] == "power"],
         "rows": rows,
     }
     print(json.dumps(results["summary"], indent=1))
