@@ -44,6 +44,22 @@ def wilson() -> list[dict[str, Any]]:
     return rows
 
 
+def wilson_worst() -> list[dict[str, Any]]:
+    """Lowest coverage over a fine grid of p, and over the part of it where at least one item is expected to be lost."""
+    rows = []
+    grid = np.linspace(0.5, 0.9999, 5000)
+    for n in WILSON_N:
+        ends = np.array([wilson_interval(k, n) for k in range(n + 1)])
+        held = (ends[:, :1] <= grid) & (grid <= ends[:, 1:])
+        coverage = (stats.binom.pmf(np.arange(n + 1)[:, None], n, grid) * held).sum(axis=0)
+        expected = coverage[n * (1.0 - grid) >= 1.0].min()
+        worst = int(coverage.argmin())
+        rows.append(
+            {"n": n, "p": grid[worst], "coverage": coverage[worst], "coverage_with_one_loss_expected": expected}
+        )
+    return rows
+
+
 def tables(n: int, most: float) -> np.ndarray:
     """All (regressions, recoveries) that have a chance above 1e-7 up to the largest discordance."""
     reach = int(min(n, n * most + 6 * np.sqrt(n * most) + 8))
@@ -143,6 +159,7 @@ def main() -> None:
     results = {
         "versions": {"numpy": np.__version__, "scipy": scipy.__version__},
         "wilson": show("Coverage of Wilson's 95 % interval", wilson(), "coverage"),
+        "wilson_worst": show("Worst coverage of Wilson's interval over p", wilson_worst(), "coverage"),
         "paired_bootstrap": show("Coverage of the paired-bootstrap 95 % interval", bootstrap(), "coverage"),
         "mcnemar": show("Size of the exact McNemar test at 5 %", mcnemar(), "size"),
         "tango": show("Size of the equivalence test at 5 %", tango(), "size"),
