@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hubaudit.modules.columns import Column, Kind
+from hubaudit.modules.options import as_number, as_whole
 from hubaudit.stats.correctness_agreement import correctness_agreement
 
 __all__ = ["COLUMNS", "compute"]
@@ -35,6 +36,6 @@ def compute(
         references,
         item_ids=item_ids,
         subjects=subjects,
-        tost_margin=tost_margin,
-        seed=seed,
+        tost_margin=as_number("tost_margin", tost_margin),
+        seed=as_whole("seed", seed),
     ).to_dict()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hubaudit.modules.columns import Column, Kind
+from hubaudit.modules.options import as_number, as_whole
 from hubaudit.stats.direction_floor import direction_floor
 
 __all__ = ["COLUMNS", "compute"]
@@ -27,5 +28,10 @@ def compute(
 ) -> dict[str, Any]:
     """The figures of `hubaudit.stats.direction_floor`, where `predictions` are the variant's activations."""
     return direction_floor(
-        predictions, references, labels, theta0_degrees=theta0_degrees, n_splits=n_splits, seed=seed
+        predictions,
+        references,
+        labels,
+        theta0_degrees=as_number("theta0_degrees", theta0_degrees),
+        n_splits=as_whole("n_splits", n_splits),
+        seed=as_whole("seed", seed),
     ).to_dict()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hubaudit.modules.columns import Column, Kind
+from hubaudit.modules.options import as_number, as_whole
 from hubaudit.stats.translation_attenuation import remedy, translation_attenuation
 
 __all__ = ["COLUMNS", "compute"]
@@ -38,11 +39,11 @@ def compute(
         predictions,
         references,
         labels,
-        threshold=threshold,
+        threshold=as_number("threshold", threshold),
         base_features=base_features,
         variant_features=variant_features,
-        translation_margin=translation_margin,
-        attenuation_margin=attenuation_margin,
-        seed=seed,
+        translation_margin=as_number("translation_margin", translation_margin),
+        attenuation_margin=as_number("attenuation_margin", attenuation_margin),
+        seed=as_whole("seed", seed),
     )
     return {"remedy": remedy(result.verdict), **result.to_dict()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,19 @@ import scipy.linalg
 from hubaudit.errors import InputError
 from hubaudit.stats.arrays import Float64, to_numpy
 
-__all__ = ["check_rotation", "procrustes"]
+__all__ = ["Alignment", "check_rotation", "procrustes"]
 
 _ORTHOGONAL_TOLERANCE = 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Alignment:
+    """An alignment and how it was found."""
+
+    name: str
+    """`identity`, `procrustes`, `joint` or `custom`."""
+    rotation: Float64 | None
+    """W, (d, d); None for the identity."""
 
 
 def check_rotation(rotation: Any, d: int) -> Float64:

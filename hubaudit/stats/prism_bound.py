@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubaudit.errors import HubAuditError, InputError
-from hubaudit.stats.alignment import check_rotation, procrustes
+from hubaudit.stats.alignment import Alignment, check_rotation, procrustes
 from hubaudit.stats.arrays import Float64
 from hubaudit.stats.gamma import K_PRED, check_same_vocabulary, head_discrepancy, why_no_gamma
 from hubaudit.stats.head import Head
@@ -28,6 +28,7 @@ __all__ = [
     "ItemContributions",
     "PrismBound",
     "PrismMoments",
+    "align",
     "delta_from_axes",
     "item_contributions",
     "prism_bound",
@@ -46,7 +47,7 @@ def prism_bound(
     row_weights: Any = None,
     item_ids: Sequence[Any] | npt.NDArray[Any] | None = None,
     weights: RowWeights = "item",
-    alignment: str | npt.ArrayLike = "identity",
+    alignment: str | npt.ArrayLike | Alignment = "identity",
     k_feat: float | None = None,
 ) -> PrismBound:
     """The bound `|risk_P - risk_T| <= delta + gamma`, its axes, and what it hides.
@@ -61,7 +62,7 @@ def prism_bound(
         row_weights: Weights of the rows, (n,), the very ones that the moments have seen; None for equal weights.
         item_ids: Item of each row, (n,); None makes each row an item.
         weights: What `row_weights` stand for: checked where `item_ids` are given, and reported.
-        alignment: `identity`, `procrustes`, `joint`, or an orthogonal W, (d, d).
+        alignment: `identity`, `procrustes`, `joint`, an orthogonal W, (d, d), or what `align` found before.
         k_feat: The head's constant from `k_feat(base_head)`, to compute it once for many variants.
 
     Returns:
@@ -84,15 +85,11 @@ def prism_bound(
         (1.414214, 1.0, 'scale')
     """
     variant_head = base_head if variant_head is None else variant_head
-    for head, name in ((base_head, "base"), (variant_head, "variant")):
-        if head.width != moments.d:
-            raise InputError(
-                f"expected a {name} head of the features' width {moments.d}, got {head.width}; give the head that "
-                "these features enter, or report the bound as undefined"
-            )
-    check_same_vocabulary(base_head, variant_head)
+    _check_heads(moments, base_head, variant_head)
     constant = k_feat_of(base_head) if k_feat is None else float(k_feat)
-    rotation, alignment_name = _rotation(alignment, moments, base_head, variant_head, constant)
+    if not isinstance(alignment, Alignment):
+        alignment = align(alignment, moments, base_head, variant_head, k_feat=constant)
+    rotation = alignment.rotation
     row_weights, n_items = _checked_weights(moments, rows, row_weights, item_ids, weights)
 
     reasons: dict[str, str] = {}
@@ -111,7 +108,7 @@ def prism_bound(
         k_feat=constant,
         k_feat_case=k_feat_case(base_head),
         k_pred=K_PRED,
-        alignment=alignment_name,
+        alignment=alignment.name,
         weights=weights,
         n_items=n_items,
         n_tokens=moments.n_rows,
@@ -189,22 +186,54 @@ def delta_from_axes(k_feat: float, rho_base: float, rho_variant: float, omega: f
     return k_feat * math.sqrt((rho_base - rho_variant) ** 2 + 2 * rho_base * rho_variant * (1 - omega))
 
 
-def _rotation(
-    alignment: str | npt.ArrayLike, moments: PrismMoments, base_head: Head, variant_head: Head, k_feat: float
-) -> tuple[Float64 | None, str]:
+def align(
+    alignment: str | npt.ArrayLike,
+    moments: PrismMoments,
+    base_head: Head,
+    variant_head: Head,
+    *,
+    k_feat: float,
+) -> Alignment:
+    """Find the orthogonal W that a bound is computed under.
+
+    Args:
+        alignment: `identity`, `procrustes`, `joint`, or an orthogonal W, (d, d).
+        moments: The moments of both models' features.
+        base_head: The base's head.
+        variant_head: The variant's head.
+        k_feat: The constant of the base's head, which weighs features against heads in `joint`.
+
+    Returns:
+        W and its name, to pass on to `prism_bound` and `item_contributions`.
+
+    Raises:
+        InputError: If W is not orthogonal, the name is unknown, or widths or vocabularies do not fit.
+    """
+    _check_heads(moments, base_head, variant_head)
     if not isinstance(alignment, str):
-        return check_rotation(alignment, moments.d), "custom"
+        return Alignment("custom", check_rotation(alignment, moments.d))
     if alignment == "identity":
-        return None, alignment
+        return Alignment(alignment, None)
     if alignment == "procrustes":
         # Without any drift the identity is a minimiser, and the one that leaves the head alone.
-        return (procrustes(moments.cross_variant_base) if moments.d_mean_square > 0 else None), alignment
+        rotation = procrustes(moments.cross_variant_base) if moments.d_mean_square > 0 else None
+        return Alignment(alignment, rotation)
     if alignment == "joint":
-        return joint(moments, base_head, variant_head, k_feat=k_feat), alignment
+        return Alignment(alignment, joint(moments, base_head, variant_head, k_feat=k_feat))
     raise InputError(
         f"expected alignment 'identity', 'procrustes', 'joint' or an orthogonal matrix, got {alignment!r}; "
         "use 'identity' unless the variant's features may be rotated"
     )
+
+
+def _check_heads(moments: PrismMoments, base_head: Head, variant_head: Head) -> None:
+    for head, name in ((base_head, "base"), (variant_head, "variant")):
+        if head.width != moments.d:
+            raise InputError(
+                f"expected a {name} head of the features' width {moments.d}, got {head.width}; give the head that "
+                "these features enter, or report the bound as undefined"
+            )
+    check_same_vocabulary(base_head, variant_head)
 
 
 def _checked_weights(

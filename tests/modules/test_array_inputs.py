@@ -21,7 +21,7 @@ from hubaudit.stats.correctness_agreement import correctness_agreement
 from hubaudit.stats.direction_floor import direction_floor
 from hubaudit.stats.head import Head
 from hubaudit.stats.logits import row_statistics
-from hubaudit.stats.prism_bound import PrismMoments, prism_bound
+from hubaudit.stats.prism_bound import PrismMoments, item_contributions, prism_bound
 from hubaudit.stats.translation_attenuation import translation_attenuation
 from hubaudit.stats.weights import row_weights_of
 
@@ -56,7 +56,11 @@ def test_results_are_those_of_the_estimators(load_metric: Load) -> None:
     for name, result in expected.items():
         computed = load_metric(name).compute(**given[name])
         computed.pop("remedy", None)
+        drifting = computed.pop("drifting_items", None)
         assert computed == result.to_dict(), name
+    parts = item_contributions(x["references"], x["predictions"], x["item_ids"])
+    assert [item for item, _ in drifting] == [item for item, _ in parts.largest(10)]
+    assert sum(added for _, added in drifting) == pytest.approx(parts.contribution.sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -183,6 +187,18 @@ BAD = [
     ("translation_attenuation", {"predictions": np.zeros((40, 1))}, "shape"),
     ("translation_attenuation", {"variant_features": np.full((40, 3), np.inf)}, "row 0"),
     ("translation_attenuation", {"threshold": float("nan")}, "threshold"),
+    ("translation_attenuation", {"threshold": "0"}, "threshold as a number"),
+    ("translation_attenuation", {"translation_margin": None}, "translation_margin as a number"),
+    ("correctness_agreement", {"tost_margin": "a"}, "tost_margin as a number"),
+    ("correctness_agreement", {"seed": 0.5}, "seed as a whole number"),
+    ("correctness_agreement", {"seed": -1}, "seed"),
+    ("direction_floor", {"n_splits": 2.5}, "n_splits as a whole number"),
+    ("direction_floor", {"theta0_degrees": [5]}, "theta0_degrees as a number"),
+    ("prism_bound", {"scale": "1"}, "scale as a number"),
+    ("prism_bound", {"scale": True}, "scale as a number"),
+    ("prism_bound", {"softcap": np.ones(2)}, "softcap as a number"),
+    ("prism_bound", {"k_feat": "large"}, "k_feat as a number"),
+    ("prism_bound", {"variant_head": np.ones((10, 5)), "variant_bias": None, "alignment": "joint"}, "common tokens"),
 ]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.linalg import orthogonal_procrustes
+from scipy.stats import ortho_group
 
 from hubaudit.errors import InputError
 from hubaudit.stats.divergence import divergence
@@ -16,7 +17,7 @@ from hubaudit.stats.head import Head
 from hubaudit.stats.k_feat import k_feat
 from hubaudit.stats.logits import RowStatistics, row_statistics
 from hubaudit.stats.moments import PrismMoments
-from hubaudit.stats.prism_bound import PrismBound, prism_bound
+from hubaudit.stats.prism_bound import PrismBound, align, item_contributions, prism_bound
 
 RNG = np.random.default_rng(11)
 
@@ -192,6 +193,44 @@ def test_joint_alignment_is_never_worse_and_finds_planted_rotations() -> None:
         name: prism_bound(moments, base, variant, alignment=name).bound for name in ("identity", "procrustes", "joint")
     }
     assert bounds["joint"] <= min(bounds["identity"], bounds["procrustes"]) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("d", "v"), [(24, 200), (48, 600)])
+def test_joint_alignment_weighs_two_independent_rotations(d: int, v: int) -> None:
+    z, weight = RNG.standard_normal((8 * d, d)), RNG.standard_normal((v, d))
+    of_features, of_head = ortho_group.rvs(d, size=2, random_state=np.random.default_rng(d))
+    moments = PrismMoments(d)
+    moments.update(z, z @ of_features)
+    base, variant = Head(weight), Head(weight @ of_head)
+    constant = k_feat(base)
+    bounds = {
+        name: prism_bound(moments, base, variant, alignment=name, k_feat=constant).bound
+        for name in ("identity", "procrustes", "joint")
+    }
+    assert bounds["joint"] <= 0.7 * min(bounds["identity"], bounds["procrustes"])
+    # An orthogonal W of its own, and the same bound when it is given back as a matrix.
+    found = align("joint", moments, base, variant, k_feat=constant)
+    again = prism_bound(moments, base, variant, alignment=found.rotation, k_feat=constant)
+    assert (again.bound, again.alignment) == (pytest.approx(bounds["joint"], rel=1e-9), "custom")
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+def test_item_contributions_add_up_to_the_drift(rotated: bool) -> None:
+    z, z_variant, base, variant, labels, items = problem()
+    z_variant[items == 4] += 5.0
+    rotation = ortho_group.rvs(7, random_state=np.random.default_rng(1)) if rotated else None
+    alignment = "identity" if rotation is None else rotation
+    bound, _, weight = measured(z, z_variant, base, variant, labels, items, alignment=alignment)
+    parts = item_contributions(z, z_variant, items, rotation=rotation)
+    moved = z_variant if rotation is None else z_variant @ rotation
+    for item, contribution in zip(parts.item_ids, parts.contribution, strict=True):
+        rows = items == item
+        expected = float(weight[rows] @ ((z - moved) ** 2).sum(axis=1)[rows])
+        assert contribution == pytest.approx(expected, rel=1e-12)
+    assert parts.contribution.sum() == pytest.approx(bound.d_mean_square, rel=1e-9)
+    assert rotated or parts.largest(1)[0][0] == 4
+    with pytest.raises(InputError, match="same tokens"):
+        item_contributions(z, z_variant[:-1], items)
 
 
 def test_divergence_is_clustered_by_item() -> None:
