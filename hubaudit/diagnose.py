@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hubaudit.findings import FINDINGS, SEVERITIES
-from hubaudit.report.schema import ComputeFloor, Finding, Floor, VariantReport
+from hubaudit.report.schema import ComputeFloor, Finding, Floor, Report, VariantReport
 from hubaudit.stats.correctness_agreement import CorrectnessAgreement
 from hubaudit.stats.paired import holm
 from hubaudit.stats.prism_bound import PrismBound
@@ -19,13 +19,13 @@ REMEDY_HEAD = "keep the output head (and a tied embedding) in 16 bit, or give it
 NO_REMEDY_HEAD = "the head's own effect on the risk is inside the compute floor, so a 16-bit head would not help"
 
 
-def diagnose(variants: list[VariantReport], floor: ComputeFloor | None) -> None:
+def diagnose(report: Report) -> None:
     """Fill `findings` and `below_floor` of every variant.
 
     Args:
-        variants: All variants of the audit: corrections for multiple tests go over all of them.
-        floor: The compute floor, or None where it was not measured.
+        report: The whole audit: corrections for multiple tests go over all its variants.
     """
+    variants, floor = report.variants, report.compute_floor
     accuracy_p = holm(
         {
             f"{index}\n{task}": cell.mcnemar_p
@@ -42,6 +42,7 @@ def diagnose(variants: list[VariantReport], floor: ComputeFloor | None) -> None:
         found: list[Finding] = []
         variant.below_floor = {task: below_floor(variant, task, floor) for task in variant.prism_bound}
         found += _whole_model(variant)
+        found += _vocabulary(variant, report.base.head.vocabulary)
         for task, cell in variant.correctness_agreement.items():
             found += _agreement(task, cell, accuracy_p[f"{index}\n{task}"])
         for task, bound in variant.prism_bound.items():
@@ -85,6 +86,43 @@ def _whole_model(variant: VariantReport) -> list[Finding]:
     for task, count in n_bad.items():
         text = f"{count} gold tokens have NaN or infinite logits; they are left out of the means"
         found.append(finding("non_finite", "warning", text, task=task, remedy="audit in another --dtype"))
+    return found
+
+
+def _vocabulary(variant: VariantReport, base_rows: int) -> list[Finding]:
+    """The head's length, the tokenizer and the chat template beside the base's."""
+    if variant.model is None:
+        return []
+    found = []
+    rows, tokenizer = variant.model.head.vocabulary, variant.model.tokenizer
+    if rows != base_rows:
+        masses = [
+            mass
+            for block in variant.divergence.values()
+            for mass in (block.extra_mass_base, block.extra_mass_variant)
+            if mass is not None
+        ]
+        text = f"the head has {rows} rows, the base's {base_rows}; the extra rows were left out"
+        if masses:
+            text += f", with at most {max(masses):.2g} of the probability"
+        found.append(finding("vocabulary_differs", "notice", text))
+    if tokenizer is None:
+        return found
+    changes = [f"{tokenizer.n_differing} token ids have other names"] if tokenizer.n_differing else []
+    changes += [f"{role} is another" for role in tokenizer.special_tokens]
+    if changes:
+        text = f"the tokenizer differs from the base's: {', '.join(changes)}; texts were tokenized by the base's"
+        remedy = "check the tokenizer's files; a wrong eos token makes generation run on"
+        found.append(finding("tokenizer_differs", "notice", text, remedy=remedy))
+    said = {
+        "differs": ("notice", "the chat template is not the base's"),
+        "missing": ("info", "there is no chat template, the base has one"),
+        "added": ("info", "there is a chat template, the base has none"),
+    }.get(tokenizer.chat_template)
+    if said is not None:
+        text = f"{said[1]}; contrast prompts went through the base's"
+        remedy = "prompt both models the same way when you compare their generations"
+        found.append(finding("chat_template_differs", said[0], text, remedy=remedy))
     return found
 
 

@@ -26,6 +26,8 @@ FINDINGS: dict[str, str] = {
     "monitor_attenuation": "the monitor's signal has faded: refit the probe",
     "non_finite": "some logits are NaN or infinite; those tokens are left out of the means and counted",
     "vocabulary_differs": "base and variant have heads of different length; the extra rows were left out",
+    "tokenizer_differs": "the variant's tokenizer names other tokens, or uses others to begin and end, than the base's",
+    "chat_template_differs": "the variant's chat template is not the base's",
     "incomparable_features": "base and variant have different widths: no bound and no direction, agreement stays",
     "dataset_replaced": "a dataset could not be read and the built-in set was used in its place",
     "no_chat_template": "the base has no chat template; the contrast prompts were used as they are",

@@ -38,7 +38,7 @@ from hubaudit.tasks import (
     tokenize_contrast,
     tokenize_task,
 )
-from hubaudit.tasks.vocabulary import check_same_tokens, load_tokenizer
+from hubaudit.tasks.vocabulary import compare_tokenizers, load_tokenizer
 from hubaudit.version import __version__
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ __all__ = ["Pipeline"]
 
 DEFAULT_THETA0_DEGREES = 5.0
 N_LAYERS_READ = 6
+HAS_OWN_FILES = ("dense", "gguf", "lora")
 BUILTIN_TASKS = ("builtin", "builtin-answers")
 
 
@@ -101,8 +102,9 @@ class Pipeline:
                 left = (time.perf_counter() - started) / done * (len(settings.variants) - done)
                 self.progress.say(f"{done} of {len(settings.variants)} variants done, about {_minutes(left)} left")
             variants.append(self._variant(spec, job, floor, diameter))
-        diagnose(variants, floor)
-        return self._report(job, tasks, contrast, floor, variants)
+        report = self._report(job, tasks, contrast, floor, variants)
+        diagnose(report)
+        return report
 
     def plan_text(self) -> str:
         """What would run, in a few lines; the base's tokenizer is read, no model is loaded."""
@@ -259,7 +261,9 @@ class Pipeline:
     def _audit_variant(self, spec: str, job: _Job, floor: ComputeFloor, diameter: float) -> VariantReport:
         settings = self.settings
         source = resolve_variant(spec, job.base_source)
-        notes = check_same_tokens(source.path, job.tokenizer, job.plan) if source.kind in ("dense", "gguf") else []
+        tokenizer = None
+        if source.kind in HAS_OWN_FILES:
+            tokenizer = compare_tokenizers(source.path, job.tokenizer, job.plan)
         content = content_id(source)
         evidence = self._open(job.plan, source, content, job.base_id)
         if evidence.complete:
@@ -277,7 +281,7 @@ class Pipeline:
         report = VariantReport(
             spec=spec,
             status="done",
-            model=model_report(source, evidence, notes),
+            model=model_report(source, evidence, tokenizer),
             correctness_agreement={
                 task.name: agreement[task.name][task.headline_metric]
                 for task in job.plan.tasks
@@ -332,7 +336,7 @@ class Pipeline:
                 "dtype": settings.dtype,
                 "alignment": "identity",
             },
-            base=BaseReport(**model_report(job.base_source, job.base, []).model_dump()),
+            base=BaseReport(**model_report(job.base_source, job.base).model_dump()),
             tasks=task_reports(job.plan, job.answers),
             contrast=contrast_report(contrast, job.plan, job.probe.layer) if contrast and job.probe else None,
             compute_floor=floor,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from hubaudit.collect import Evidence, Plan
 from hubaudit.compare import Answers
 from hubaudit.hub.source import ModelSource
-from hubaudit.report.schema import ContrastReport, HeadReport, ModelReport, TaskReport
+from hubaudit.report.schema import ContrastReport, HeadReport, ModelReport, TaskReport, TokenizerReport
 from hubaudit.tasks import ContrastSet
+from hubaudit.tasks.vocabulary import TokenizerComparison
 
 __all__ = ["contrast_report", "model_report", "task_reports"]
 
@@ -23,13 +26,13 @@ _FACTS = (
 )
 
 
-def model_report(source: ModelSource, evidence: Evidence, notes: list[str]) -> ModelReport:
+def model_report(source: ModelSource, evidence: Evidence, tokenizer: TokenizerComparison | None = None) -> ModelReport:
     """A model from its stored evidence.
 
     Args:
         source: What was loaded.
         evidence: What it left.
-        notes: Sentences to add to those of the loader.
+        tokenizer: A variant's own tokenizer beside the base's.
     """
     facts, head = evidence.facts, evidence.head()
     return ModelReport(
@@ -47,7 +50,8 @@ def model_report(source: ModelSource, evidence: Evidence, notes: list[str]) -> M
             check_max_difference=facts.check_max_difference,
             check_tolerance=facts.check_tolerance,
         ),
-        notes=[*facts.notes, *notes],
+        tokenizer=None if tokenizer is None else TokenizerReport(**dataclasses.asdict(tokenizer)),
+        notes=list(facts.notes),
         **{key: getattr(facts, key) for key in _FACTS},
     )
 

@@ -32,6 +32,7 @@ __all__ = [
     "Monitor",
     "Report",
     "TaskReport",
+    "TokenizerReport",
     "VariantReport",
     "read_report",
 ]
@@ -84,6 +85,19 @@ class HeadReport(_Model):
     """The difference that rounding alone explains."""
 
 
+class TokenizerReport(_Model):
+    """How the variant's own tokenizer differs from the base's, which tokenizes every text of the audit."""
+
+    n_tokens: int
+    """Tokens that the variant's tokenizer names."""
+    n_differing: int
+    """Ids of the base that have another name in the variant; none of them is used by the audit."""
+    special_tokens: list[str]
+    """Roles whose token differs, as eos_token, where the variant states them."""
+    chat_template: Literal["same", "differs", "missing", "added"]
+    """The variant's chat template beside the base's."""
+
+
 class ModelReport(_Model):
     """What was loaded, and how."""
 
@@ -113,6 +127,8 @@ class ModelReport(_Model):
     """Stored size of the weights in bytes."""
     weight_error: float | None = None
     """Relative error ||W_variant - W_base|| / ||W_base|| of the quantized weights, where both were at hand."""
+    tokenizer: TokenizerReport | None = None
+    """The variant's own tokenizer beside the base's; null for the base, and where the variant has none."""
     notes: list[str] = Field(default_factory=list)
     """What was done while loading, in plain sentences."""
 

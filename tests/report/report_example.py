@@ -344,7 +344,6 @@ def example_report(*, hostile: bool = False) -> Report:
         dtype={"arc": floor.model_copy(update={"bound": 3.9}), "gsm8k": floor},
         direction_degrees={3: 0.2, 15: 0.4},
     )
-    diagnose(variants, compute)
     made = Report(
         created="2026-03-14T09:26:53Z",
         hubaudit_version="0.1.0",
@@ -377,6 +376,7 @@ def example_report(*, hostile: bool = False) -> Report:
         ],
         seconds={"base": 31.0, "variants": 204.0},
     )
+    diagnose(made)
     return poison(made) if hostile else made
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +11,7 @@ import pytest
 from hubaudit.errors import InputError, ModelFileError, VariantError
 from hubaudit.tasks import ContrastSet, Item, Task, tokenize_contrast, tokenize_task
 from hubaudit.tasks.formats import answer_item, question_item
-from hubaudit.tasks.vocabulary import check_same_tokens, load_tokenizer
+from hubaudit.tasks.vocabulary import compare_tokenizers, load_tokenizer
 
 
 def one(item: Item, tokenizer: Any, *, joined: bool = True, max_length: int = 512) -> Any:
@@ -62,20 +64,40 @@ def test_contrast_goes_through_the_chat_template(tiny_tokenizer: Any) -> None:
 
 def test_tokens_that_are_used_must_mean_the_same(tiny_base: Path, tiny_tokenizer: Any, tmp_path: Path) -> None:
     text = (tiny_base / "tokenizer.json").read_text()
-    assert check_same_tokens(tiny_base, tiny_tokenizer, SimpleNamespace(token_ids=frozenset(range(260)))) == []
+    same = compare_tokenizers(tiny_base, tiny_tokenizer, SimpleNamespace(token_ids=frozenset(range(260))))
+    assert same is not None
+    assert (same.n_differing, same.special_tokens, same.chat_template) == (0, [], "same")
     # Two letters change places: ids mean other bytes than in the base.
     swapped = text.replace('"x":', '"@@":').replace('"y":', '"x":').replace('"@@":', '"y":')
     (tmp_path / "tokenizer.json").write_text(swapped)
     (tmp_path / "tokenizer_config.json").write_text((tiny_base / "tokenizer_config.json").read_text())
     x = tiny_tokenizer.convert_tokens_to_ids("x")
     with pytest.raises(VariantError, match=rf"foreign tokens: id {x} is 'x' in the base but 'y' here"):
-        check_same_tokens(tmp_path, tiny_tokenizer, SimpleNamespace(token_ids=frozenset([x])))
-    notes = check_same_tokens(tmp_path, tiny_tokenizer, SimpleNamespace(token_ids=frozenset([5])))
-    assert notes == ["2 token ids that the audit does not use have another name than in the base"]
+        compare_tokenizers(tmp_path, tiny_tokenizer, SimpleNamespace(token_ids=frozenset([x])))
+    found = compare_tokenizers(tmp_path, tiny_tokenizer, SimpleNamespace(token_ids=frozenset([5])))
+    assert found is not None
+    assert found.n_differing == 2
+
+
+def test_another_template_and_other_special_tokens_are_seen(
+    tiny_base: Path, tiny_tokenizer: Any, tmp_path: Path
+) -> None:
+    nothing = SimpleNamespace(token_ids=frozenset())
+    shutil.copy(tiny_base / "tokenizer.json", tmp_path)
+    settings = json.loads((tiny_base / "tokenizer_config.json").read_text())
+    settings |= {"eos_token": "x", "chat_template": "{{ messages }}"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    found = compare_tokenizers(tmp_path, tiny_tokenizer, nothing)
+    assert found is not None
+    assert (found.special_tokens, found.chat_template) == (["eos_token"], "differs")
+    del settings["chat_template"]
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    found = compare_tokenizers(tmp_path, tiny_tokenizer, nothing)
+    assert found is not None
+    assert found.chat_template == "missing"
 
 
 def test_a_folder_without_tokenizer(tmp_path: Path, tiny_tokenizer: Any) -> None:
     with pytest.raises(ModelFileError, match="tokenizer cannot be read"):
         load_tokenizer(tmp_path)
-    (note,) = check_same_tokens(tmp_path, tiny_tokenizer, SimpleNamespace(token_ids=frozenset([1])))
-    assert "no tokenizer of its own" in note
+    assert compare_tokenizers(tmp_path, tiny_tokenizer, SimpleNamespace(token_ids=frozenset([1]))) is None
