@@ -93,22 +93,32 @@ def test_table_3_of_the_direction_paper(shared: Path) -> None:
         assert floor_half_split(kappa) == pytest.approx(float(row["floor_eq1"]), abs=5.1e-5)
 
 
-@pytest.mark.parametrize(("d", "n", "kappa"), [(256, 64, 0.77), (256, 128, 4.0), (512, 64, 20.0), (512, 128, 200.0)])
-def test_the_closed_forms_describe_the_pairing_they_name(d: int, n: int, kappa: float) -> None:
-    rng = np.random.default_rng(5)
-    rho = np.sqrt(kappa * d / n)
-    true = np.zeros(d)
-    true[0] = rho
+# (d, kappa): the range of the paper's models, kappa from .77 to 627.
+SETTINGS = [
+    (256, 0.77), (256, 4.0), (256, 627.0), (576, 0.77), (576, 20.0), (576, 125.0), (1024, 1.5), (1024, 60.0),
+    (1536, 8.0), (2048, 196.0), (4096, 627.0),
+]  # fmt: skip
 
-    def direction(size: int, count: int) -> np.ndarray:
-        # A difference of two class means of `size` unit Gaussians each.
-        return true + rng.standard_normal((count, d)) * np.sqrt(2 / size)
+
+@pytest.mark.parametrize(("d", "kappa"), SETTINGS)
+def test_the_closed_forms_describe_the_pairing_they_name(d: int, kappa: float) -> None:
+    rng, draws, n = np.random.default_rng(5), 200_000, 128
+    rho = np.sqrt(kappa * d / n)
 
     def mean_cosine(size: int) -> float:
-        one, other = direction(size, 4000), direction(size, 4000)
-        lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-        return float(((one * other).sum(axis=1) / lengths).mean())
+        """Of two differences of class means of `size` unit Gaussians each, drawn through sufficient statistics."""
+        noise = np.sqrt(2 / size)
+        along = rho + noise * rng.standard_normal((2, draws))
+        across = noise * np.sqrt(rng.chisquare(d - 1, (2, draws)))
+        # The cosine of two random directions in d - 1 dimensions.
+        share = rng.beta(0.5, (d - 2) / 2, draws)
+        angle = np.sqrt(share) * rng.choice([-1.0, 1.0], draws)
+        lengths = np.sqrt(along**2 + across**2)
+        return float(((along[0] * along[1] + angle * across[0] * across[1]) / (lengths[0] * lengths[1])).mean())
 
-    # .0016 is the closed forms' own error; 4,000 pairs add a standard error below .0011.
-    assert mean_cosine(n // 2) == pytest.approx(floor_half_split(kappa), abs=0.0016 + 0.0035)
-    assert mean_cosine(n) == pytest.approx(floor_independent(kappa), abs=0.0016 + 0.0035)
+    # Monte Carlo adds a standard error below .0002.
+    assert mean_cosine(n // 2) == pytest.approx(floor_half_split(kappa), abs=0.0016)
+    assert mean_cosine(n) == pytest.approx(floor_independent(kappa), abs=0.0016)
+    # Each form is of its own pairing: the other one misses where noise matters.
+    if kappa < 100:
+        assert abs(mean_cosine(n) - floor_half_split(kappa)) > 0.0016
