@@ -11,13 +11,13 @@ from hubaudit.stats.arrays import (
     Array,
     Float64,
     as_float64,
-    check_finite_rows,
     check_rows,
     namespace,
     place_like,
     to_numpy,
 )
 from hubaudit.stats.farthest_pair import FarthestPair
+from hubaudit.stats.rough_distances import RoughDistances
 
 __all__ = ["diameter", "largest_norm"]
 
@@ -61,18 +61,23 @@ def diameter(points: Any) -> tuple[float, int, int]:
         (5.0, 0, 1)
     """
     points = check_rows(points, "points")
-    check_finite_rows(points, "points")
-    centre = _mean(points)
-    radii = _distances(points, centre)
-    best = _farthest_walk(points, int(radii.argmax()))
-    kept = np.flatnonzero(radii + radii.max() > best[0])
+    rough = RoughDistances(points)
+    squares, error = rough.squared(rough.mean)
+    best = _farthest_walk(points, rough, int(squares.argmax()))
+    if best[0] == 0 and not _distances(points, to_numpy(points[best[1]])).any():
+        return best
+    reach = np.sqrt(np.maximum(squares + error, 0))
+    kept = np.flatnonzero(reach + reach.max() > best[0])
+    radii = _distances(points[place_like(kept, points)], rough.mean)
+    kept, radii = (values[radii + radii.max(initial=0) > best[0]] for values in (kept, radii))
     if len(kept) < 2:
         return best
+    centre = rough.mean
 
     def fetch(indices: npt.NDArray[np.intp]) -> Float64:
         return to_numpy(points[place_like(kept[indices], points)]) - centre
 
-    pairs = FarthestPair(_centred(points, kept, centre), radii[kept], fetch, best[0])
+    pairs = FarthestPair(_centred(points, kept, centre), radii, fetch, best[0])
     pairs.search()
     if pairs.pair is None:
         return best
@@ -83,14 +88,6 @@ def diameter(points: Any) -> tuple[float, int, int]:
 def _blocks(n: int, d: int) -> list[slice]:
     step = max(1, _BLOCK_NUMBERS // d)
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-
-def _mean(points: Array) -> Float64:
-    total = np.zeros(int(points.shape[1]))
-    for block in _blocks(*points.shape):
-        rows = as_float64(points[block])
-        total += to_numpy(namespace(rows).sum(rows, axis=0))
-    return total / int(points.shape[0])
 
 
 def _distances(points: Array, centre: Float64) -> Float64:
@@ -113,14 +110,15 @@ def _centred(points: Array, kept: npt.NDArray[np.intp], centre: Float64) -> Arra
     return xp.concat(parts, axis=0)
 
 
-def _farthest_walk(points: Array, start: int) -> tuple[float, int, int]:
+def _farthest_walk(points: Array, rough: RoughDistances, start: int) -> tuple[float, int, int]:
     """A long distance between two rows: from a row to the farthest one, and on while it grows."""
     best = (0.0, start, start)
     here = start
     while True:
-        distances = _distances(points, to_numpy(points[here]))
-        there = int(distances.argmax())
-        if distances[there] <= best[0]:
+        row = to_numpy(points[here])
+        there = int(rough.squared(row)[0].argmax())
+        distance = float(np.linalg.norm(row - to_numpy(points[there])))
+        if distance <= best[0]:
             return best
-        best = (float(distances[there]), min(here, there), max(here, there))
+        best = (distance, min(here, there), max(here, there))
         here = there
