@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_llama import save_tiny_llama
+
+# huggingface_hub reads its address and its home when it is imported, so both are settled before anything imports it:
+# a port of this machine that refuses connections until a test asks for the fixture `hub`.
+_PORT = socket.socket()
+_PORT.bind(("127.0.0.1", 0))
+_HOME = tempfile.TemporaryDirectory(prefix="hubaudit-tests-")
+os.environ["HF_ENDPOINT"] = f"http://127.0.0.1:{_PORT.getsockname()[1]}"
+os.environ["HF_HOME"] = _HOME.name
+os.environ["HF_HUB_DISABLE_XET"] = "1"
+os.environ.pop("HF_TOKEN", None)
+assert "huggingface_hub" not in sys.modules
+sys.path.insert(0, str(Path(__file__).parent / "hub"))
+
+from tiny_llama import save_tiny_llama  # noqa: E402
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -61,3 +79,27 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from hubaudit.load.gguf_base import expand_gguf
 
     return expand_gguf(packaged_gguf(), tmp_path_factory.mktemp("smollm2") / "SmolLM2-135M-Instruct")
+
+
+@pytest.fixture(scope="session")
+def _hub_server() -> Iterator[Any]:
+    from server import HubServer
+
+    server = HubServer()
+    server.start(_PORT)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def hub(_hub_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The test's own empty Hub on loopback, with an empty cache; `hub.env` is for other processes."""
+    import datasets
+    from huggingface_hub import constants
+
+    _hub_server.reset()
+    _hub_server.home = tmp_path / "hf-home"
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(_hub_server.home / "hub"))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", _hub_server.home / "datasets")
+    monkeypatch.setenv("HF_TOKEN", "hf_write_TESTSECRET")
+    return _hub_server
