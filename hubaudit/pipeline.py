@@ -77,7 +77,7 @@ class Pipeline:
         is finished stays, `interrupted` is set and the rest is marked.
         """
         settings = self.settings
-        base_source = resolve_base(settings.base)
+        base_source = resolve_base(settings.base, progress=self.progress)
         context = BaseContext.from_folder(base_source.path)
         tokenizer = load_tokenizer(base_source.path)
         with self._timed("tasks"):
@@ -260,7 +260,7 @@ class Pipeline:
 
     def _audit_variant(self, spec: str, job: _Job, floor: ComputeFloor, diameter: float) -> VariantReport:
         settings = self.settings
-        source = resolve_variant(spec, job.base_source)
+        source = resolve_variant(spec, job.base_source, progress=self.progress)
         tokenizer = None
         if source.kind in HAS_OWN_FILES:
             tokenizer = compare_tokenizers(source.path, job.tokenizer, job.plan)

@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Literal
+import time
+from collections.abc import Callable, Iterator
+from typing import Literal, TypeVar
 
 from hubaudit.errors import AccessError, HubAuditError, OutOfDiskError
 
-__all__ = ["hub_errors"]
+__all__ = ["hub_errors", "retried"]
 
 NO_SPACE = 28
+_WAITS = (1.0, 4.0, 16.0)
+_LONGEST_WAIT = 60.0
+_PASSING = (429, 500, 502, 503, 504)
+
+_T = TypeVar("_T")
+
+
+def retried(call: Callable[[], _T]) -> _T:
+    """Run a request of the Hub's API again where it failed for a while only; downloads do so by themselves.
+
+    Args:
+        call: The request.
+
+    Returns:
+        What it returns, after at most three retries. A rate limit's `Retry-After` is heeded up to a minute.
+    """
+    from huggingface_hub.errors import HfHubHTTPError
+
+    for wait in _WAITS:
+        try:
+            return call()
+        except HfHubHTTPError as exc:
+            if exc.response.status_code not in _PASSING:
+                raise
+            asked = exc.response.headers.get("Retry-After", "")
+            time.sleep(min(float(asked), _LONGEST_WAIT) if asked.isdigit() else wait)
+    return call()
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hubaudit.hub.access import hub_errors
+from hubaudit.hub.access import hub_errors, retried
 
 __all__ = ["read_hub_rows"]
 
@@ -29,7 +29,7 @@ def read_hub_rows(repo_id: str, config: str | None, split: str) -> tuple[list[Ma
     from huggingface_hub.constants import HF_HUB_OFFLINE
 
     with hub_errors(repo_id, kind="dataset"):
-        revision = None if HF_HUB_OFFLINE else HfApi().dataset_info(repo_id).sha
+        revision = None if HF_HUB_OFFLINE else retried(lambda: HfApi().dataset_info(repo_id)).sha
         bars = datasets.are_progress_bars_disabled()
         datasets.disable_progress_bars()
         try:

@@ -1,0 +1,91 @@
+"""The files of a pinned repo on this machine: room checked first, progress shown, resumed by huggingface_hub."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from hubaudit.errors import OutOfDiskError
+from hubaudit.hub.access import hub_errors
+from hubaudit.hub.repo_files import RepoFiles
+from hubaudit.progress import Progress
+
+__all__ = ["download"]
+
+_AT_ONCE = 4
+_SPARE_BYTES = 2**28
+"""What other programs may need meanwhile: 256 MiB."""
+
+
+def download(files: RepoFiles, names: Sequence[str], progress: Progress) -> Path:
+    """Fetch some files of a repo, those that the cache does not hold.
+
+    Args:
+        files: The repo at its commit.
+        names: Which of its files, at least one.
+        progress: Is told the bytes.
+
+    Returns:
+        The folder of the snapshot, in huggingface_hub's cache.
+
+    Raises:
+        OutOfDiskError: If they do not fit, before anything is fetched, or the disk fills up.
+        AccessError: If a file cannot be read.
+    """
+    from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
+
+    with hub_errors(files.repo_id):
+        cached = {
+            name: try_to_load_from_cache(files.repo_id, name, revision=files.revision, cache_dir=None) for name in names
+        }
+        missing = [name for name in names if not isinstance(cached[name], str)]
+        if not missing:
+            return _folder(Path(str(cached[names[0]])), names[0])
+        needed = sum(files.sizes[name] for name in missing)
+        _check_room(files.repo_id, needed, Path(constants.HF_HUB_CACHE))
+        bar = _bar(progress)
+
+        def fetch(name: str) -> str:
+            return hf_hub_download(files.repo_id, name, revision=files.revision, tqdm_class=bar)
+
+        progress.begin(f"downloading {files.repo_id}", needed)
+        try:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                paths = list(pool.map(fetch, missing))
+        finally:
+            progress.end()
+    return _folder(Path(paths[0]), missing[0])
+
+
+def _folder(path: Path, name: str) -> Path:
+    return path.parents[name.count("/")]
+
+
+def _check_room(repo_id: str, needed: int, cache: Path) -> None:
+    existing = next(path for path in (cache, *cache.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if needed + _SPARE_BYTES > free:
+        raise OutOfDiskError(
+            f"{repo_id}: its files take {needed / 1e9:.1f} GB, but {existing} has {free / 1e9:.1f} GB free; "
+            "free space, or set HF_HOME to another disk"
+        )
+
+
+def _bar(progress: Progress) -> Any:
+    """A bar as huggingface_hub drives it, which tells the listener instead of drawing."""
+    from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+    class Bar(tqdm):  # type: ignore[misc]  # tqdm has no types
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            options.pop("name", None)
+            super().__init__(*arguments, **{**options, "disable": True})
+            if resumed := int(options.get("initial") or 0):
+                progress.advance(resumed)
+
+        def update(self, n: float | None = 1) -> None:
+            progress.advance(int(n or 0))
+
+    return Bar
