@@ -11,6 +11,7 @@ from rich.console import Console
 
 from hubaudit.cli_agree import agree_command
 from hubaudit.cli_metrics import metrics_app
+from hubaudit.cli_publish import publish_command
 from hubaudit.errors import HubAuditError, InputError
 from hubaudit.findings import FINDINGS
 from hubaudit.settings import DEFAULT_CONTRAST, DEFAULT_TASKS, AuditSettings
@@ -158,6 +159,7 @@ def report(
 
 
 app.command("agree")(agree_command)
+app.command("publish")(publish_command)
 
 
 def _rendered(stored: Report, form: str) -> str:

@@ -45,6 +45,43 @@ def to_markdown(
     Raises:
         InputError: If `specs` names no variant of the report.
     """
+    return _rendered("section.md.jinja", report, specs, plot_folder, heading)
+
+
+def card_section(
+    report: Report,
+    *,
+    specs: Collection[str] | None = None,
+    plot_folder: str | None = None,
+    command: str | None = None,
+    report_file: str | None = None,
+) -> str:
+    """The section of a model card, between its two markers, ending in a newline.
+
+    Args:
+        report: The report.
+        specs: References of the variants that the card's repo holds; all by default.
+        plot_folder: Folder of the PNG plots in the repo; the first plot is shown, the others are linked.
+        command: The command that makes the report again: plain signs only, it is not escaped.
+        report_file: Path of report.json in the repo.
+
+    Raises:
+        InputError: If `specs` names no variant of the report.
+    """
+    text = _rendered("card.md.jinja", report, specs, plot_folder, "##", command=command, report_file=report_file)
+    return f"{BEGIN_MARKER}\n{text}{END_MARKER}\n"
+
+
+def _rendered(
+    template: str,
+    report: Report,
+    specs: Collection[str] | None,
+    plot_folder: str | None,
+    heading: str,
+    *,
+    command: str | None = None,
+    report_file: str | None = None,
+) -> str:
     view = overview(report)
     chosen = [entry for entry in view.ranked if specs is None or entry.report.spec in specs]
     if specs is not None and not chosen:
@@ -54,7 +91,7 @@ def to_markdown(
     rows = [row for row in view.rows if row.view.index in indices and row.view.level != "failed"]
     text = (
         _environment()
-        .get_template("section.md.jinja")
+        .get_template(template)
         .render(
             report=report,
             overview=view,
@@ -68,24 +105,11 @@ def to_markdown(
             plots=drawn(report) if plot_folder is not None else [],
             plot_folder=plot_folder,
             heading=heading,
+            command=command,
+            report_file=report_file,
         )
     )
     return text.strip() + "\n"
-
-
-def card_section(report: Report, *, specs: Collection[str] | None = None, plot_folder: str | None = None) -> str:
-    """The section of a model card, between its two markers, ending in a newline.
-
-    Args:
-        report: The report.
-        specs: References of the variants that the card's repo holds; all by default.
-        plot_folder: Folder of the PNG plots in the repo.
-
-    Raises:
-        InputError: If `specs` names no variant of the report.
-    """
-    text = to_markdown(report, specs=specs, plot_folder=plot_folder, heading="##")
-    return f"{BEGIN_MARKER}\n{text}{END_MARKER}\n"
 
 
 def _findings(report: Report, variants: list[VariantView]) -> list[tuple[str, list[Finding]]]:

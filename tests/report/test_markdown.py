@@ -107,10 +107,13 @@ def test_hostile_strings_stay_text(hostile: Report) -> None:
     assert {len(row) for row in rows} == {len(COLUMNS) + 2}
     inner = text.removeprefix(BEGIN_MARKER).removesuffix(END_MARKER + "\n")
     html = [token.content for token in parsed(inner) if token.type == "html_block"]
-    assert [block.strip() for block in html] == ["<details><summary>Plots</summary>", "</details>"]
+    assert [block.strip() for block in html] == [
+        "<details><summary>Findings, and what to do about them</summary>",
+        "</details>",
+    ]
     kinds = {child.type for token in parsed(inner) for child in token.children or []}
     assert kinds <= {"text", "softbreak", "code_inline", "strong_open", "strong_close", "em_open", "em_close", "image",
-                     "text_special"}  # fmt: skip
+                     "text_special", "link_open", "link_close"}  # fmt: skip
     shown = "".join(child.content for token in parsed(inner) for child in token.children or [])
     assert "<script>alert(1)</script>|`x` <!-- hubaudit:end -->�[31m[red]$a$" in shown
 
