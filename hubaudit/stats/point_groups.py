@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import numpy.typing as npt
 
@@ -68,6 +70,14 @@ class PointGroups:
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+    def widest(self, count: int) -> list[tuple[Indices, Indices]]:
+        """The pairs of groups with the largest bounds, as positions in `order`: good ones to begin with."""
+        bounds = np.triu(self._bounds)
+        flat = np.argpartition(-bounds, min(count, bounds.size) - 1, axis=None)[:count]
+        first, second = np.unravel_index(flat[np.argsort(-bounds.ravel()[flat], kind="stable")], bounds.shape)
+        members = [np.arange(start, stop) for start, stop in itertools.pairwise(self.starts.tolist())]
+        return [(members[a], members[b]) for a, b in zip(first.tolist(), second.tolist(), strict=True)]
 
     def candidates(self, group: int, threshold: float) -> tuple[Indices, Indices]:
         """Rows of one group, and rows of it and later ones, that may be further apart than a threshold.
