@@ -19,6 +19,10 @@ def audit(
     base: str,
     variants: Sequence[str] = (),
     *,
+    discover: bool = False,
+    max_variants: int | None = None,
+    formats: Sequence[str] = (),
+    max_size: str | None = None,
     tasks: Sequence[str] = DEFAULT_TASKS,
     contrast: str | None = DEFAULT_CONTRAST,
     probe: Path | None = None,
@@ -38,6 +42,10 @@ def audit(
     Args:
         base: Hub id, `id@revision`, or local folder of safetensors.
         variants: Hub ids, folders, `.gguf` files, `bnb:nf4`, `rtn:4@g128`, ...
+        discover: Whether the base's children on the Hub are added.
+        max_variants: Most variants to discover.
+        formats: Only these formats are discovered.
+        max_size: Largest weights of a discovered variant, as `2GB`.
         tasks: Names or paths of tasks.
         contrast: Contrast set, or None.
         probe: A saved linear probe, or None.
@@ -69,6 +77,10 @@ def audit(
     settings = AuditSettings(
         base=base,
         variants=tuple(variants),
+        discover=discover,
+        max_variants=max_variants,
+        formats=tuple(formats),
+        max_size=max_size,
         tasks=tuple(tasks),
         contrast=contrast,
         probe=probe,

@@ -12,6 +12,7 @@ from rich.console import Console
 from hubaudit.cli_agree import agree_command
 from hubaudit.cli_metrics import metrics_app
 from hubaudit.cli_publish import publish_command
+from hubaudit.cli_variants import variants_command
 from hubaudit.errors import HubAuditError, InputError
 from hubaudit.findings import FINDINGS
 from hubaudit.settings import DEFAULT_CONTRAST, DEFAULT_TASKS, AuditSettings
@@ -74,9 +75,16 @@ def audit(
     variants: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Hub ids, ORG/NAME:file.gguf, folders, .gguf files, bnb:int8|nf4|fp4, rtn:BITS or rtn:BITS@gGROUP."
+            help="Hub ids, ORG/NAME:QUANT, ORG/NAME:file.gguf, ORG/NAME:* (every quant), folders, .gguf files, "
+            "adapters, bnb:int8|nf4|fp4, rtn:BITS or rtn:BITS@gGROUP."
         ),
     ] = None,
+    discover: Annotated[
+        bool, typer.Option("--discover", help="Add the base's most downloaded children on the Hub.")
+    ] = False,
+    max_variants: Annotated[int | None, typer.Option(help="Most variants to discover (default 8).")] = None,
+    formats: Annotated[str | None, typer.Option(help="Formats to discover, as gguf,gptq,lora.")] = None,
+    max_size: Annotated[str | None, typer.Option(help="Largest weights to discover, as 2GB.")] = None,
     tasks: Annotated[
         str, typer.Option(help="Names or paths of .jsonl and .txt files, joined by commas; none for no task.")
     ] = ",".join(DEFAULT_TASKS),
@@ -107,6 +115,10 @@ def audit(
     settings = AuditSettings(
         base=base,
         variants=tuple(variants or ()),
+        discover=discover,
+        max_variants=max_variants,
+        formats=_names(formats or ""),
+        max_size=max_size,
         tasks=_names(tasks),
         contrast=None if contrast == "none" else contrast,
         probe=probe,
@@ -160,6 +172,7 @@ def report(
 
 app.command("agree")(agree_command)
 app.command("publish")(publish_command)
+app.command("variants")(variants_command)
 
 
 def _rendered(stored: Report, form: str) -> str:

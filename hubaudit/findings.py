@@ -31,5 +31,7 @@ FINDINGS: dict[str, str] = {
     "incomparable_features": "base and variant have different widths: no bound and no direction, agreement stays",
     "dataset_replaced": "a dataset could not be read and the built-in set was used in its place",
     "no_chat_template": "the base has no chat template; the contrast prompts were used as they are",
+    "children_left_out": "--discover left children of the base out; the text says which and why",
+    "none_discovered": "--discover found no child of the base that can be audited",
     "variant_failed": "the variant could not be audited; the message says why",
 }

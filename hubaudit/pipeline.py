@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hubaudit.choose_variants import choose_variants
 from hubaudit.collect import Evidence, EvidenceStore, Plan, build_plan, collect
 from hubaudit.collect.precision import computed_in
 from hubaudit.collect.run import model_facts
@@ -78,6 +79,7 @@ class Pipeline:
         """
         settings = self.settings
         base_source = resolve_base(settings.base, progress=self.progress)
+        specs, self.findings[:] = choose_variants(settings, base_source, self.progress)
         context = BaseContext.from_folder(base_source.path)
         tokenizer = load_tokenizer(base_source.path)
         with self._timed("tasks"):
@@ -97,10 +99,10 @@ class Pipeline:
         job = _Job(plan, context, tokenizer, base_source, base_id, base, read_answers(base), base_hidden, labels, probe)
         variants = []
         started = time.perf_counter()
-        for done, spec in enumerate(settings.variants):
+        for done, spec in enumerate(specs):
             if done and not self.interrupted:
-                left = (time.perf_counter() - started) / done * (len(settings.variants) - done)
-                self.progress.say(f"{done} of {len(settings.variants)} variants done, about {_minutes(left)} left")
+                left = (time.perf_counter() - started) / done * (len(specs) - done)
+                self.progress.say(f"{done} of {len(specs)} variants done, about {_minutes(left)} left")
             variants.append(self._variant(spec, job, floor, diameter))
         report = self._report(job, tasks, contrast, floor, variants)
         diagnose(report)
@@ -109,14 +111,15 @@ class Pipeline:
     def plan_text(self) -> str:
         """What would run, in a few lines; the base's tokenizer is read, no model is loaded."""
         settings = self.settings
-        source = resolve_base(settings.base)
+        source = resolve_base(settings.base, progress=self.progress)
+        specs, _ = choose_variants(settings, source, self.progress)
         context = BaseContext.from_folder(source.path)
         tasks, contrast = self._read_tasks()
         plan = self._plan(tasks, contrast, load_tokenizer(source.path), context)
         width = int(context.config.get_text_config().hidden_size)
         dtype = resolve_dtype(settings.dtype, self.device)
         lines = [f"base     {source.spec}" + (f" at {source.revision}" if source.revision else "")]
-        lines += [f"variant  {spec}" for spec in settings.variants]
+        lines += [f"variant  {spec}" for spec in specs]
         lines += [
             f"task     {task.name}: {len(task.items)} items, {task.n_gold_tokens} gold tokens, from {task.source}"
             for task in plan.tasks
@@ -126,7 +129,7 @@ class Pipeline:
             lines.append(f"contrast {contrast.name}: {prompts}, layers {', '.join(map(str, plan.layers))}")
         rows = sum(task.n_gold_tokens for task in plan.tasks) + plan.n_prompts * len(plan.layers)
         size = rows * width * dtype.itemsize / 1e6
-        models = 1 + len(settings.variants)
+        models = 1 + len(specs)
         lines.append(
             f"run      {plan.n_tokens} tokens through each of {models} models on {self.device} in "
             f"{str(dtype).removeprefix('torch.')}; evidence {size:.1f} MB a model"

@@ -22,6 +22,10 @@ class AuditSettings:
     Args:
         base: Hub id, `id@revision`, or local folder.
         variants: Variants as DESIGN's command line takes them.
+        discover: Whether the base's children on the Hub are added.
+        max_variants: Most variants to discover; None for `hubaudit.hub.discover`'s default.
+        formats: Only these formats are discovered; empty for all that can be loaded.
+        max_size: Largest weights of a discovered variant, as `2GB`.
         tasks: Names or paths of tasks.
         contrast: Contrast set, or None to leave directions and monitor out.
         probe: A saved linear probe (safetensors: direction, threshold, layer), or None for the base's own.
@@ -38,6 +42,10 @@ class AuditSettings:
 
     base: str
     variants: tuple[str, ...] = ()
+    discover: bool = False
+    max_variants: int | None = None
+    formats: tuple[str, ...] = ()
+    max_size: str | None = None
     tasks: tuple[str, ...] = DEFAULT_TASKS
     contrast: str | None = DEFAULT_CONTRAST
     probe: Path | None = None
@@ -59,6 +67,8 @@ class AuditSettings:
             raise InputError(f"--limit must be at least 1, but got {self.limit}")
         if self.batch_tokens < 1:
             raise InputError(f"--batch-tokens must be at least 1, but got {self.batch_tokens}")
+        if not self.discover and (self.max_variants is not None or self.formats or self.max_size):
+            raise InputError("--max-variants, --formats and --max-size belong to --discover; add it")
         for values, what in ((self.variants, "variant"), (self.tasks, "task")):
             repeated = sorted({value for value in values if values.count(value) > 1})
             if repeated:

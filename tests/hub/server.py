@@ -368,9 +368,10 @@ class HubServer:
         if stop < len(found):
             query = dict(request.query_params.multi_items()) | {"cursor": str(stop)}
             headers["Link"] = f'<{self.url}/api/models?{urllib.parse.urlencode(query)}>; rel="next"'
-        return JSONResponse(
-            [self._info(repo, repo.history["main"][0], blobs=False) for repo in found[start:stop]], headers=headers
-        )
+        infos = [self._info(repo, repo.history["main"][0], blobs=False) for repo in found[start:stop]]
+        if fields := request.query_params.getlist("expand"):
+            infos = [{key: info[key] for key in info.keys() & {"id", *fields}} for info in infos]
+        return JSONResponse(infos, headers=headers)
 
     def _info(self, repo: Repo, sha: str, *, blobs: bool) -> dict[str, Any]:
         files = repo.commits[sha]
