@@ -102,7 +102,7 @@ def _proposals(block: str, name: str, results: Results, newline: str) -> Iterato
     if values:
         yield from _into_index(block, values[0], entry, newline)
     elif root.flow_style:
-        yield [append_flow(block, root, f"{json.dumps(KEY)}: {_json([entry])}")]
+        yield [append_flow(block, root, f"{KEY}: {_flow([entry])}")]
     else:
         column = root.start_mark.column
         lines = _text({KEY: [entry]}, newline, indent=column)
@@ -118,7 +118,7 @@ def _into_index(block: str, index: yaml.Node, entry: dict[str, Any], newline: st
         start, end = index.start_mark.index, index.end_mark.index
         lines = _text([entry], newline, indent=index.start_mark.column if not block[:start].strip() else 0)
         yield [(start, end, ""), _after(block, end, lines, newline)]
-        yield [(start, end, _json([entry]))]
+        yield [(start, end, _flow([entry]))]
         return
     if not isinstance(index, yaml.SequenceNode):
         return
@@ -137,7 +137,7 @@ def _replacing(block: str, ours: list[tuple[yaml.SequenceNode, int]], results: R
     spans = [item_span(block, *entry) for entry in others]
     if sequence.flow_style:
         item = sequence.value[place]
-        first = (item.start_mark.index, item.end_mark.index, _json(results)[1:-1])
+        first = (item.start_mark.index, item.end_mark.index, _flow(results)[1:-1])
     else:
         start, end = item_span(block, sequence, place)
         while spans and spans[0][0] == end:
@@ -150,7 +150,7 @@ def _replacing(block: str, ours: list[tuple[yaml.SequenceNode, int]], results: R
 
 def _appending(block: str, sequence: yaml.SequenceNode, items: Results, newline: str) -> _Edit:
     if sequence.flow_style:
-        return append_flow(block, sequence, _json(items)[1:-1])
+        return append_flow(block, sequence, _flow(items)[1:-1])
     lines = _text(items, newline, indent=sequence.start_mark.column)
     return _after(block, node_end(sequence), lines, newline)
 
@@ -198,7 +198,7 @@ def _theirs(data: dict[str, Any]) -> dict[str, Any]:
             others = [result for result in element["results"] if not _has_our_source(result)]
             if not others and element["results"]:
                 continue
-            element = element | {"results": others}
+            element = {**element, "results": others}
         kept.append(element)
     return rest | ({KEY: kept} if kept else {})
 
@@ -231,9 +231,19 @@ def _child(node: yaml.Node | None, key: str) -> yaml.Node | None:
     return next((value for name, value in reversed(node.value) if name.value == key), None)
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Equality by the dumped text: NaN equals itself, and nested anchors cost no more than their text."""
-    return bool(yaml.safe_dump(one, sort_keys=False) == yaml.safe_dump(other, sort_keys=False))
+def _same(one: Any, other: Any, seen: set[tuple[int, int]] | None = None) -> bool:
+    """Equality; NaN equals itself, and what anchors share is compared once."""
+    seen = set() if seen is None else seen
+    if type(one) is not type(other):
+        return False
+    if not isinstance(one, dict | list):
+        return bool(one == other or (one != one and other != other))
+    if (id(one), id(other)) in seen:
+        return True
+    seen.add((id(one), id(other)))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(value, other[key], seen) for key, value in one.items())
+    return len(one) == len(other) and all(_same(*pair, seen) for pair in zip(one, other, strict=True))
 
 
 def _plain(results: Sequence[dict[str, Any]]) -> Results:
@@ -248,5 +258,7 @@ def _text(data: Any, newline: str, *, indent: int = 0) -> str:
     return "".join(" " * indent + line + newline for line in dumped.split("\n")[:-1])
 
 
-def _json(items: Results) -> str:
-    return json.dumps(items, ensure_ascii=False, allow_nan=False)
+def _flow(items: Results) -> str:
+    """One line of flow style; JSON would not do, since YAML reads its 1e-05 as a text."""
+    dumped = yaml.safe_dump(items, sort_keys=False, allow_unicode=True, width=math.inf, default_flow_style=True)
+    return str(dumped).rstrip("\n")

@@ -1,0 +1,46 @@
+"""Results and sections to put into cards, and the made-up report of the report's own tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "report"))
+
+from report_example import example_report
+
+from hubaudit.report.schema import Report
+
+
+def result(value: float, dataset: str = "allenai/ai2_arc") -> dict[str, Any]:
+    """One entry of ours for `model-index[].results`."""
+    return {
+        "task": {"type": "text-generation", "name": "Text Generation"},
+        "dataset": {"name": "arc: 'first' # of two", "type": dataset, "revision": "0" * 40},
+        "metrics": [{"type": "divergence", "value": value, "name": "KL – from the base (nats per token)"}],
+        "source": {"url": "https://huggingface.co/org/x/blob/main/hubaudit/report.json", "name": "hubaudit"},
+    }
+
+
+@pytest.fixture
+def one() -> list[dict[str, Any]]:
+    """Results of a first run."""
+    return [result(0.25)]
+
+
+@pytest.fixture
+def two() -> list[dict[str, Any]]:
+    """Results of a later run, on one more dataset."""
+    return [result(1e-5), result(0.5, "openai/gsm8k")]
+
+
+@pytest.fixture
+def report() -> Report:
+    """The example, which a test may change; its datasets are pinned as a real one's are."""
+    made = example_report()
+    made.tasks[0].source = f"allenai/ai2_arc@{'a' * 40} ARC-Challenge test"
+    made.tasks[1].source = f"openai/gsm8k@{'b' * 40} main test"
+    return made
