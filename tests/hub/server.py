@@ -366,7 +366,8 @@ class HubServer:
         stop = start + min(self.page_size, int(request.query_params.get("limit", 10**9)))
         headers = {}
         if stop < len(found):
-            query = dict(request.query_params.multi_items()) | {"cursor": str(stop)}
+            query = [item for item in request.query_params.multi_items() if item[0] != "cursor"]
+            query.append(("cursor", str(stop)))
             headers["Link"] = f'<{self.url}/api/models?{urllib.parse.urlencode(query)}>; rel="next"'
         infos = [self._info(repo, repo.history["main"][0], blobs=False) for repo in found[start:stop]]
         if fields := request.query_params.getlist("expand"):
