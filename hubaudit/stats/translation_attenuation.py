@@ -149,8 +149,10 @@ def translation_attenuation(
     plain difference of means, the estimator of the paper, stands beside it, because it misses a direction that was
     attenuated together with its noise.
 
-    A component is called when its whole 95 % interval lies beyond its margin. benchmarks/coverage_translation.py
-    simulates how often that is wrong and how often the intervals cover; its full grid is not committed yet.
+    A component is called when its whole 95 % interval lies beyond its margin. Of 4,000 simulated audits a cell
+    (benchmarks/results/coverage_translation.json) at most 2.3 % called something where only private noise was added,
+    and 3.5 % with an effect of just the margin. The intervals cover 93.6 to 95.4 % for Gaussian scores, 32 to 512
+    items a class; with 32 a class of heavy-tailed or skewed scores as little as 92 %.
 
     Args:
         variant_scores: The variant's decision values, (n,), higher means class 1.
