@@ -29,7 +29,7 @@ _QUANT_ORDER = ("Q4_K_M", "Q8_0", "Q5_K_M", "Q6_K", "Q3_K_M", "Q2_K", "Q4_0")
 _UNITS = {"": 1, "B": 1}
 _UNITS |= {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)}
 _UNITS |= {f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", 1)}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)\s*", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile(r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*([KMGT]?I?B?)\s*", re.IGNORECASE | re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -48,7 +48,7 @@ def _expanded(spec: str, base: ModelSource) -> list[str]:
     every = spec.endswith(_EVERY)
     text = spec.removesuffix(_EVERY)
     folder = Path(text).expanduser()
-    if folder.is_dir():
+    if text and folder.is_dir():
         return _folder(spec, text, folder, base) if every or _is_series(folder) else [spec]
     if not every:
         return [spec]
