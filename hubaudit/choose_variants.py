@@ -48,7 +48,9 @@ def choose_variants(
         max_size=settings.max_size,
         progress=progress,
     )
-    progress.say(f"{len(found.rows)} children of {base.repo_id}; to audit: {', '.join(found.chosen) or 'none'}")
+    progress.say(f"{len(found.rows)} children of {base.repo_id}, {len(found.chosen)} to audit:")
+    for spec in found.chosen:
+        progress.say(f"  {spec}")
     for note in found.notes:
         progress.say(note)
     findings = []

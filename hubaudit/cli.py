@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -245,6 +246,9 @@ def _exit_code(result: Report, gates: list[Gate], *, interrupted: bool) -> int:
 
 def main() -> None:
     """Entry point: one clear line for a user's mistake, never a traceback."""
+    # Their warnings are about retries and cards; what matters to the user arrives as an error of ours.
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
+    os.environ.setdefault("DATASETS_VERBOSITY", "error")
     try:
         app()
     except HubAuditError as exc:

@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from hubaudit.floor import floor_figures, floor_plans
 from hubaudit.hub import resolve_base, resolve_variant
 from hubaudit.load import BaseContext, LoadedModel, ModelSource, content_id, load_model
 from hubaudit.load.placement import resolve_device, resolve_dtype
+from hubaudit.progress import short_spec, time_left
 from hubaudit.rank import rank_variants
 from hubaudit.record import contrast_report, model_report, task_reports
 from hubaudit.report.schema import BaseReport, ComputeFloor, Failure, Finding, Report, VariantReport
@@ -102,7 +102,7 @@ class Pipeline:
         for done, spec in enumerate(specs):
             if done and not self.interrupted:
                 left = (time.perf_counter() - started) / done * (len(specs) - done)
-                self.progress.say(f"{done} of {len(specs)} variants done, about {_minutes(left)} left")
+                self.progress.say(f"{done} of {len(specs)} variants done, about {time_left(left)} left")
             variants.append(self._variant(spec, job, floor, diameter))
         report = self._report(job, tasks, contrast, floor, variants)
         diagnose(report)
@@ -220,7 +220,7 @@ class Pipeline:
         plans = floor_plans(evidence.plan, self.settings.batch_tokens)
         floors = {name: self._open(plan, source, content, content, way=name) for name, plan in plans.items()}
         if all(entry.complete for entry in (evidence, *floors.values())):
-            self.progress.say(f"{_short(source.spec)}: evidence of an earlier run is used")
+            self.progress.say(f"{short_spec(source.spec)}: evidence of an earlier run is used")
             return floors
         import torch
 
@@ -241,11 +241,11 @@ class Pipeline:
         return floors
 
     def _load(self, source: ModelSource, context: BaseContext) -> LoadedModel:
-        with self._step(f"loading {_short(source.spec)}", 0), self._timed(f"load {source.spec}"):
+        with self._step(f"loading {short_spec(source.spec)}", 0), self._timed(f"load {source.spec}"):
             return load_model(source, base=context, dtype=self.settings.dtype, device=self.settings.device)
 
     def _collect(self, model: LoadedModel, evidence: Evidence, content: str, label: str) -> None:
-        with self._step(f"running {_short(label)}", evidence.plan.n_tokens), self._timed(f"run {label}"):
+        with self._step(f"running {short_spec(label)}", evidence.plan.n_tokens), self._timed(f"run {label}"):
             collect(model, evidence, model_facts(model, content), advance=self.progress.advance)
 
     def _variant(self, spec: str, job: _Job, floor: ComputeFloor, diameter: float) -> VariantReport:
@@ -270,7 +270,7 @@ class Pipeline:
         content = content_id(source)
         evidence = self._open(job.plan, source, content, job.base_id)
         if evidence.complete:
-            self.progress.say(f"{_short(spec)}: evidence of an earlier run is used")
+            self.progress.say(f"{short_spec(spec)}: evidence of an earlier run is used")
         else:
             model = self._load(source, job.context)
             try:
@@ -380,16 +380,6 @@ class _Job:
     base_hidden: Any
     labels: Any
     probe: Probe | None
-
-
-def _short(spec: str) -> str:
-    """The last part of a path, for a line of progress; other references as they are."""
-    path = Path(spec)
-    return path.name if path.is_absolute() else spec
-
-
-def _minutes(seconds: float) -> str:
-    return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
 
 
 def _other_dtype(dtype: str) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Protocol
 
-__all__ = ["Progress", "Silent"]
+__all__ = ["Progress", "Silent", "short_spec", "time_left"]
+
+_COMMIT = re.compile(r"(@[0-9a-f]{8})[0-9a-f]{32}")
 
 
 class Progress(Protocol):
@@ -37,3 +41,14 @@ class Silent:
 
     def say(self, text: str) -> None:
         """Ignore."""
+
+
+def short_spec(spec: str) -> str:
+    """For a line of progress: the last part of a path, a commit by its first digits."""
+    path = Path(spec)
+    return path.name if path.is_absolute() else _COMMIT.sub(r"\1", spec)
+
+
+def time_left(seconds: float) -> str:
+    """Seconds in words, rounded."""
+    return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
