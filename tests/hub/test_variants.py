@@ -42,9 +42,8 @@ def test_the_table(filled: Any) -> None:
     lines = result.output.splitlines()
     assert lines[0].startswith("org/tiny at ")
     assert lines[1] == "3 variants in 2 repos, 2 of them can be audited"
-    (row,) = [line for line in lines if "Q4_0 quantized" in line]
-    assert row.split()[:2] == ["Q4_0", "gguf"]
-    assert "✓" in row
+    (row,) = [line for line in lines if "Q4_0 *" in line]
+    assert row.split()[:3] == ["Q4_0", "✓", "gguf"]
     assert any("a/tiny-GGUF" in line and "1,234" in line for line in lines)
     assert any("c/tiny-mlx" in line and "✗ 1" in line for line in lines)
     assert any(line.strip().startswith("1 MLX weights run in Apple's mlx only") for line in lines)
@@ -52,7 +51,7 @@ def test_the_table(filled: Any) -> None:
 
 
 def test_json_in_another_process_without_a_token_in_it(filled: Any) -> None:
-    code = "import sys; from hubaudit.cli import main; main(); assert 'torch' not in sys.modules"
+    code = "import sys\nfrom hubaudit.cli import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
     command = [sys.executable, "-c", code, "variants", "org/tiny", "--json", "--relations", "quantized"]
     ran = subprocess.run(command, env=filled.env, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stderr
