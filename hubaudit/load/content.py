@@ -17,7 +17,14 @@ __all__ = ["content_id"]
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # What changes a forward pass: weights, configuration, and the code of models that bring their own.
 # Tokenizers and prompts always come from the base and enter the cache's key as token ids.
-_PATTERNS = ("*.safetensors", "*.safetensors.index.json", "config.json", "*.py")
+_PATTERNS = (
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "config.json",
+    "*.py",
+    "adapter_config.json",
+    "quantize_config.json",
+)
 
 
 def content_id(source: ModelSource) -> str:
@@ -37,7 +44,9 @@ def content_id(source: ModelSource) -> str:
     """
     digest = hashlib.sha256(f"{source.kind}\n{source.option or ''}\n".encode())
     if source.repo_id and source.revision and _COMMIT.fullmatch(source.revision):
-        name = source.path.name if source.kind == "gguf" else ""
+        # Two quants of a repo may have one name in two folders.
+        inside = source.path.as_posix().rpartition(f"/{source.revision}/")[2]
+        name = inside if source.kind == "gguf" else ""
         digest.update(f"hub\n{source.repo_id}\n{source.revision}\n{name}\n".encode())
         return digest.hexdigest()
     files = _files(source.path)

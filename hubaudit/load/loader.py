@@ -42,6 +42,10 @@ def load_model(
             from hubaudit.load.dense import load_dense
 
             return load_dense(source, dtype=torch_dtype, device=torch_device, trust_remote_code=trust_remote_code)
+        if source.kind == "lora":
+            from hubaudit.load.lora import load_lora
+
+            return load_lora(source, dtype=torch_dtype, device=torch_device, trust_remote_code=trust_remote_code)
         if source.kind == "rtn":
             from hubaudit.load.rtn import load_rtn
 
@@ -61,4 +65,4 @@ def load_model(
             return load_gguf(
                 source, base=base, dtype=torch_dtype, device=torch_device, trust_remote_code=trust_remote_code
             )
-    raise InputError(f"{source.spec}: expected the kind dense, gguf, bnb or rtn, got {source.kind}.")
+    raise InputError(f"{source.spec}: expected the kind dense, gguf, bnb, rtn or lora, got {source.kind}.")
