@@ -31,15 +31,20 @@ def load_dense(
         VariantError: If it is quantized in a way that this version cannot load.
     """
     config = read_config(source.path, trust_remote_code=trust_remote_code)
-    method = _quantization_method(config)
+    quantization = _quantization(source.path, config)
+    method = str(getattr(quantization.get("quant_method"), "value", quantization.get("quant_method")))
     if method == "bitsandbytes":
         from hubaudit.load.bnb_folder import load_bnb_folder
 
         return load_bnb_folder(source, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
-    if method is not None:
+    if method in ("gptq", "awq"):
+        from hubaudit.load.packed_folder import load_packed_folder
+
+        return load_packed_folder(source, config, quantization, dtype=dtype, device=device)
+    if quantization:
         raise VariantError(
-            f"{source.spec}: expected plain weights or a bitsandbytes quantization, got quant_method {method}. "
-            "This version cannot load it; give a GGUF or bitsandbytes variant of the same model."
+            f"{source.spec}: expected plain weights, or GPTQ, AWQ or bitsandbytes, got quant_method {method[:40]}. "
+            "This version cannot load it; give another variant of the same model."
         )
     weights = check_weights(source.path)
     model = read_folder_model(source.path, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
@@ -59,16 +64,18 @@ def expansion_notes(folder: Path) -> list[str]:
         return []
 
 
-def _quantization_method(config: Any) -> str | None:
+def _quantization(folder: Path, config: Any) -> dict[str, Any]:
+    """The settings in config.json, else those in the file beside it; empty for plain weights."""
+    from hubaudit.load.packed_folder import read_quantize_config
+
     quantization = getattr(config, "quantization_config", None)
     if not quantization:
-        return None
-    values: dict[str, Any] = quantization if isinstance(quantization, dict) else quantization.to_dict()
-    method = values.get("quant_method")
+        return read_quantize_config(folder) or {}
+    values: dict[str, Any] = dict(quantization if isinstance(quantization, dict) else quantization.to_dict())
     # Folders of 2023 name no method but carry bitsandbytes' switches.
-    if method is None and (values.get("load_in_8bit") or values.get("load_in_4bit")):
-        return "bitsandbytes"
-    return str(getattr(method, "value", method))
+    if values.get("quant_method") is None and (values.get("load_in_8bit") or values.get("load_in_4bit")):
+        values["quant_method"] = "bitsandbytes"
+    return values
 
 
 def read_folder_model(
@@ -101,6 +108,39 @@ def read_folder_model(
             f"{folder}: expected a causal language model that transformers can load, got: {first_line(exc)}. "
             "Check that config.json and the weights belong together."
         ) from exc
+    return _complete(folder, model, info)
+
+
+def filled_model(folder: Path, config: Any, tensors: dict[str, torch.Tensor], *, dtype: torch.dtype) -> torch.nn.Module:
+    """A model of a configuration, every parameter filled from tensors under the names that files have.
+
+    Raises:
+        ModelFileError: If the tensors leave a parameter unset, or have another shape.
+    """
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    try:
+        with quiet_transformers():
+            model, info = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].from_pretrained(
+                None,
+                config=config,
+                state_dict=tensors,
+                dtype=dtype,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+            )
+    except Exception as exc:  # as in read_folder_model
+        if is_out_of_memory(exc):
+            raise
+        raise ModelFileError(
+            f"{folder}: expected a causal language model that transformers can load, got: {first_line(exc)}. "
+            "Check that config.json and the weights belong together."
+        ) from exc
+    return _complete(folder, model, info)
+
+
+def _complete(folder: Path, model: Any, info: dict[str, Any]) -> torch.nn.Module:
+    """The model, if the files filled every parameter of it."""
     if info["missing_keys"]:
         name = sorted(info["missing_keys"])[0]
         raise ModelFileError(

@@ -13,7 +13,7 @@ from hubaudit.errors import InputError, ModelFileError
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-__all__ = ["EXPANSION_MARKER", "FolderWeights", "check_weights", "read_config"]
+__all__ = ["EXPANSION_MARKER", "FolderWeights", "check_weights", "read_config", "weight_files"]
 
 EXPANSION_MARKER = "expanded_from.json"
 """In a folder that `expand_gguf` wrote: the file, its hash and the dtype."""
@@ -76,6 +76,16 @@ def check_weights(folder: Path) -> FolderWeights:
     Raises:
         ModelFileError: If there are none, a shard is missing, or a file is truncated or no safetensors.
     """
+    sizes = [_read_header(file) for file in weight_files(folder)]
+    return FolderWeights(sum(size[0] for size in sizes), sum(size[1] for size in sizes))
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors that hold the model: one file, those of the index, or all.
+
+    Raises:
+        ModelFileError: If there are none, or one of the index is missing.
+    """
     single = folder / "model.safetensors"
     files = [single] if single.is_file() else sorted(folder.glob("*.safetensors"))
     index = folder / "model.safetensors.index.json"
@@ -83,7 +93,8 @@ def check_weights(folder: Path) -> FolderWeights:
         weight_map = _read_json(folder, index.name).get("weight_map")
         if not isinstance(weight_map, dict):
             raise ModelFileError(f"{index}: expected a weight_map, got none. Download the file again.")
-        files = [folder / str(name) for name in sorted(set(weight_map.values()))]
+        # The last part only: an index cannot lead out of the folder.
+        files = [folder / Path(str(name)).name for name in sorted(set(weight_map.values()))]
         missing = [file.name for file in files if not file.is_file()]
         if missing:
             raise ModelFileError(
@@ -92,8 +103,7 @@ def check_weights(folder: Path) -> FolderWeights:
             )
     if not files:
         raise ModelFileError(_no_weights(folder))
-    sizes = [_read_header(file) for file in files]
-    return FolderWeights(sum(size[0] for size in sizes), sum(size[1] for size in sizes))
+    return files
 
 
 def _no_weights(folder: Path) -> str:

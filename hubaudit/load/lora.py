@@ -106,7 +106,7 @@ def _read_weights(source: ModelSource) -> dict[str, torch.Tensor]:
             "the adapter again with safe_serialization"
         )
     try:
-        tensors = load_file(file)
+        tensors: dict[str, torch.Tensor] = load_file(file)
     except Exception as exc:  # safetensors' own error has no public base
         raise ModelFileError(f"{source.spec}: {WEIGHTS} is broken ({first_line(exc)}); download it again") from exc
     for name, tensor in tensors.items():
