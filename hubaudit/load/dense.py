@@ -41,9 +41,13 @@ def load_dense(
         from hubaudit.load.packed_folder import load_packed_folder
 
         return load_packed_folder(source, config, quantization, dtype=dtype, device=device)
+    if method in ("compressed-tensors", "fp8"):
+        from hubaudit.load.dequantized_folder import load_dequantized_folder
+
+        return load_dequantized_folder(source, config, quantization, method=method, dtype=dtype, device=device)
     if quantization:
         raise VariantError(
-            f"{source.spec}: expected plain weights, or GPTQ, AWQ or bitsandbytes, got quant_method {method[:40]}. "
+            f"{source.spec}: expected plain weights or a known quantization, got quant_method {method[:40]}. "
             "This version cannot load it; give another variant of the same model."
         )
     weights = check_weights(source.path)
@@ -79,7 +83,12 @@ def _quantization(folder: Path, config: Any) -> dict[str, Any]:
 
 
 def read_folder_model(
-    folder: Path, *, dtype: torch.dtype, device: torch.device, trust_remote_code: bool = False
+    folder: Path,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    trust_remote_code: bool = False,
+    quantization_config: Any = None,
 ) -> torch.nn.Module:
     """The model of a folder, every parameter filled from its safetensors.
 
@@ -89,6 +98,8 @@ def read_folder_model(
     from transformers import AutoModelForCausalLM
 
     options: dict[str, Any] = {} if device.type == "cpu" else {"device_map": {"": device}}
+    if quantization_config is not None:
+        options["quantization_config"] = quantization_config
     try:
         with quiet_transformers():
             model, info = AutoModelForCausalLM.from_pretrained(

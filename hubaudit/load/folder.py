@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hubaudit.errors import InputError, ModelFileError
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PretrainedConfig
 
-__all__ = ["EXPANSION_MARKER", "FolderWeights", "check_weights", "read_config", "weight_files"]
+__all__ = ["EXPANSION_MARKER", "FolderWeights", "check_weights", "read_config", "read_tensors", "weight_files"]
 
 EXPANSION_MARKER = "expanded_from.json"
 """In a folder that `expand_gguf` wrote: the file, its hash and the dtype."""
@@ -104,6 +106,16 @@ def weight_files(folder: Path) -> list[Path]:
     if not files:
         raise ModelFileError(_no_weights(folder))
     return files
+
+
+def read_tensors(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
+    """Names and tensors of all of a folder's files, mapped from the disk."""
+    from safetensors import safe_open
+
+    for file in weight_files(folder):
+        with safe_open(file, framework="pt") as opened:
+            for name in opened.keys():  # noqa: SIM118 - it is no dict
+                yield name, opened.get_tensor(name)
 
 
 def _no_weights(folder: Path) -> str:

@@ -12,7 +12,7 @@ import torch
 from hubaudit.errors import ModelFileError, VariantError
 from hubaudit.load.assemble import assemble
 from hubaudit.load.dense import filled_model
-from hubaudit.load.folder import check_weights, first_line, weight_files
+from hubaudit.load.folder import check_weights, first_line, read_tensors
 from hubaudit.load.model import LoadedModel, ModelSource
 from hubaudit.load.packed_weights import PackedLayer, expand_awq, expand_gptq
 from hubaudit.load.sizes import StoredSize, count_parameters
@@ -66,7 +66,7 @@ def load_packed_folder(
     dense: dict[str, torch.Tensor] = {}
     packed: dict[str, dict[str, torch.Tensor]] = {}
     n_bits = 0
-    for name, tensor in _tensors(source.path):
+    for name, tensor in read_tensors(source.path):
         stem, _, ending = name.rpartition(".")
         n_bits += 8 * tensor.numel() * tensor.element_size()
         if ending in _PACKED:
@@ -168,13 +168,3 @@ def _layer(source: ModelSource, stem: str, tensors: dict[str, torch.Tensor]) -> 
             "none; download the model again"
         )
     return PackedLayer(stem, tensors["qweight"], tensors["qzeros"], tensors["scales"], tensors.get("g_idx"))
-
-
-def _tensors(folder: Path) -> Any:
-    """Names and tensors of all files, mapped from the disk."""
-    from safetensors import safe_open
-
-    for file in weight_files(folder):
-        with safe_open(file, framework="pt") as opened:
-            for name in opened.keys():  # noqa: SIM118 - it is no dict
-                yield name, opened.get_tensor(name)

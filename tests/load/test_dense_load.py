@@ -166,7 +166,7 @@ class TestRefusals:
         with pytest.raises(ModelFileError, match=r"of shape \[97, 64\] by config\.json, got \[96, 64\]"):
             load(folder)
 
-    @pytest.mark.parametrize("method", ["hqq", "compressed-tensors"])
+    @pytest.mark.parametrize("method", ["hqq", "aqlm"])
     def test_other_quantizations(self, method: str, folder: Path) -> None:
         edit_config(folder, quantization_config={"quant_method": method, "bits": 4})
         with pytest.raises(VariantError, match=f"got quant_method {method}"):
