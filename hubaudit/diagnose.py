@@ -13,6 +13,7 @@ __all__ = ["below_floor", "diagnose"]
 LEVEL = 0.05
 CHURN_SHOWN = 0.05
 NOISIER_BY = 0.01
+_QUANTIZED = {"bnb", "gguf", "gptq", "awq", "rtn", "compressed-tensors", "fp8"}
 REMEDY_SCALE = "outlier smoothing before quantization (SmoothQuant, AWQ) aims at a change of scale"
 REMEDY_SHAPE = "calibrated reconstruction (GPTQ, AWQ, an importance matrix) or more bits aim at a change of shape"
 REMEDY_HEAD = "keep the output head (and a tied embedding) in 16 bit, or give it more bits"
@@ -78,7 +79,7 @@ def _whole_model(variant: VariantReport) -> list[Finding]:
         text = "no feature and no logit differs from the base: these are the base's weights"
         found.append(finding("identical_to_base", "warning", text, remedy="check that the right files were published"))
     model = variant.model
-    claims = model is not None and model.format.split(":")[0] in {"bnb", "gguf", "gptq", "awq", "rtn"}
+    claims = model is not None and model.format.split(":")[0] in _QUANTIZED
     if model is not None and claims and model.quantized_fraction == 0:
         text = f"the format is {model.format}, but no parameter is stored quantized"
         found.append(finding("not_quantized", "warning", text))
