@@ -76,7 +76,7 @@ def list_children(
     repos, notes = _search(facts.repo_id, relations, limit)
     if trouble:
         notes.append(f"the base's config.json could not be read, so no child is held against it: {trouble}")
-    progress.begin("children", len(repos))
+    progress.begin(f"reading the children of {base}", len(repos))
     try:
         children = _read_all(repos, facts, progress)
     finally:
