@@ -111,10 +111,10 @@ def test_every_variant_column_and_plot_is_there(page_text: str) -> None:
         assert column.title in words
         assert column.meaning in words
     assert {entry.get("id") for entry in page.all("figure")} == {
-        f"plot-{name}" for name in ("flips", "bound", "axes", "direction", "monitor")
+        f"plot-{name}" for name in ("flips", "size", "bound", "axes", "direction", "monitor")
     }
     plots = [entry for entry in page.all("svg") if "plot" in entry.get("class", "")]
-    assert len(plots) == 10, "a wide and a narrow form of each"
+    assert len(plots) == 12, "a wide and a narrow form of each"
     assert all(entry["role"] == "img" and len(entry["aria-label"]) > 40 for entry in plots)
 
 

@@ -10,11 +10,12 @@ from typing import Protocol
 from matplotlib.figure import Figure
 
 from hubaudit.files import remove_file, write_file
-from hubaudit.report.plots.alt import axes_alt, bound_alt, direction_alt, flips_alt, monitor_alt
+from hubaudit.report.plots.alt import axes_alt, bound_alt, direction_alt, flips_alt, monitor_alt, size_alt
 from hubaudit.report.plots.bound import axes_plot, bound_plot, has_axes, has_bound
 from hubaudit.report.plots.direction import direction_plot, has_direction
 from hubaudit.report.plots.flips import flips_plot, has_flips
 from hubaudit.report.plots.monitor import has_monitor, monitor_plot
+from hubaudit.report.plots.size import has_size, size_plot
 from hubaudit.report.plots.style import png
 from hubaudit.report.schema import Report
 
@@ -29,6 +30,7 @@ __all__ = [
     "flips_plot",
     "monitor_plot",
     "save_plots",
+    "size_plot",
 ]
 
 
@@ -68,6 +70,16 @@ PLOTS = (
         describe=flips_alt,
         caption="Share of the items by what happened to their answer. Two variants of equal accuracy can differ "
         "in every coloured part.",
+    ),
+    Plot(
+        name="size",
+        title="Quality against size",
+        draw=size_plot,
+        has_data=has_size,
+        describe=size_alt,
+        caption="What each byte buys: the divergence (KL, less is better), the right answers that were kept (with "
+        "their 95% interval, more is better) and the bound (less is better), against the stored size of the weights. "
+        "Lines join the quants of one repo.",
     ),
     Plot(
         name="bound",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hubaudit.report.schema import Report, VariantReport
-from hubaudit.report.text import DASH, clean, number, percent, plural, short_labels
+from hubaudit.report.text import DASH, clean, number, percent, plural, short_labels, size
 
-__all__ = ["axes_alt", "bound_alt", "direction_alt", "flips_alt", "monitor_alt"]
+__all__ = ["axes_alt", "bound_alt", "direction_alt", "flips_alt", "monitor_alt", "size_alt"]
 
 _MOST = 24
 
@@ -78,6 +78,25 @@ def monitor_alt(report: Report) -> str:
         if (block := variant.translation_attenuation) is not None and variant.monitor is not None
     ]
     return f"Each variant's monitor scores against the base's. {_join(parts)}"
+
+
+def size_alt(report: Report) -> str:
+    """Alt text of the plot of quality against size, the smallest variant first."""
+    labels = short_labels([variant.spec for variant in report.variants])
+    parts = []
+    for name, variant in zip(labels, report.variants, strict=True):
+        for task in report.tasks:
+            kl = block.kl if (block := variant.divergence.get(task.name)) is not None else None
+            kept = (
+                found.correctness_agreement
+                if (found := variant.correctness_agreement.get(task.name)) is not None
+                else None
+            )
+            if variant.model is not None and (kl is not None or kept is not None):
+                where = f" on {clean(task.name)}" if len(report.tasks) > 1 else ""
+                text = f"{name}{where}: {size(variant.model.size_bytes)}, KL {number(kl)}, kept {percent(kept)}"
+                parts.append((variant.model.size_bytes, text))
+    return f"KL, kept answers and bound against size. {_join([text for _, text in sorted(parts)])}"
 
 
 def _list(report: Report, one: Callable[[VariantReport, str], str | None]) -> str:
