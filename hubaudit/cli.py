@@ -11,9 +11,11 @@ import typer
 from rich.console import Console
 
 from hubaudit.cli_agree import agree_command
+from hubaudit.cli_diff import diff_command
 from hubaudit.cli_metrics import metrics_app
 from hubaudit.cli_publish import publish_command
 from hubaudit.cli_variants import variants_command
+from hubaudit.cli_verify import verify_command
 from hubaudit.errors import HubAuditError, InputError
 from hubaudit.findings import FINDINGS
 from hubaudit.settings import DEFAULT_CONTRAST, DEFAULT_TASKS, AuditSettings
@@ -172,8 +174,10 @@ def report(
 
 
 app.command("agree")(agree_command)
+app.command("diff")(diff_command)
 app.command("publish")(publish_command)
 app.command("variants")(variants_command)
+app.command("verify")(verify_command)
 
 
 def _rendered(stored: Report, form: str) -> str:
