@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ __all__ = ["ModelShape", "adapter_claim", "card_claim", "shape_of", "wrong_shape
 
 # Padding of the embedding and added tokens; another tokenizer's vocabulary differs by far more.
 _VOCABULARY_SLACK = 1024
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,13 +71,9 @@ def card_claim(base_id: str, bases: Iterable[str]) -> str | None:
 def adapter_claim(base_id: str, named: Any) -> str | None:
     """Why an adapter's config names another base than its card.
 
-    A mirror of the same name counts as the base, as `other/name-bnb-4bit` for `org/name`.
+    The same rule as when it is loaded: a path of somebody's disk says nothing, another Hub id does.
     """
-    if not isinstance(named, str) or not named:
-        return None
-    name = base_id.rpartition("/")[2].lower()
-    other = named.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
-    if other == name or (other.startswith(name) and other[len(name)] in "-_."):
+    if not isinstance(named, str) or not _HUB_ID.fullmatch(named) or named.lower() == base_id.lower():
         return None
     return f"its adapter_config.json names another base: {named[:100]}"
 
