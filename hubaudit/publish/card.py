@@ -88,11 +88,11 @@ def _with_section(body: str, section: str, newline: str, *, first_line: int) -> 
         if _BREAK.split(body[start:end]) == lines:
             return body
         return body[:start] + newline.join(lines) + body[end:]
-    apart = ""
-    if body:
+    last = _BREAK.split(body)[-2:]
+    if not body or (len(last) == 2 and not "".join(last).strip(" \t") and not last[1]):
+        apart = ""
+    else:
         apart = newline if body.endswith(("\n", "\r")) else 2 * newline
-        if re.search(r"(?:\r\n|\r|\n)[ \t]*(?:\r\n|\r|\n)\Z|\A(?:\r\n|\r|\n)\Z", body):
-            apart = ""
     edited = body + apart + newline.join(lines) + newline
     if not _is_shown(edited, len(_BREAK.findall(body + apart))):
         raise InputError(

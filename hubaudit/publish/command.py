@@ -11,6 +11,7 @@ __all__ = ["audit_command"]
 
 # Nothing that a code block, a shell or a reader could take for something else.
 _PLAIN = re.compile(r"[\w./:@+*,=%~ -]{1,300}", re.ASCII)
+_VERSION = re.compile(r"[A-Za-z0-9.+!]{1,40}", re.ASCII)
 _MADE_ON_THE_SPOT = re.compile(r"(bnb|rtn):\S+")
 _PINNED_DATASET = re.compile(r"[\w.-]+/[\w.-]+@\S+.*")
 _BUILTIN = "hubaudit builtin"
@@ -39,10 +40,11 @@ def audit_command(report: Report) -> str | None:
         if value is not None:
             words += ["--" + key.replace("_", "-"), str(value)]
     words += ["--dtype", report.base.dtype, "--seed", str(report.seed)]
-    package = f"hubaudit=={report.hubaudit_version}"
-    if not all(_PLAIN.fullmatch(word) and "--" not in word.removeprefix("--") for word in [package, *words]):
+    if not all(_PLAIN.fullmatch(word) and "--" not in word.removeprefix("--") for word in words):
         return None
-    return f"pip install {shlex.quote(package)}\n{shlex.join(words)}"
+    if not _VERSION.fullmatch(report.hubaudit_version):
+        return None
+    return f"pip install hubaudit=={report.hubaudit_version}\n{shlex.join(words)}"
 
 
 def _variant(variant: VariantReport) -> str:
