@@ -31,6 +31,10 @@ def load_dense(
         VariantError: If it is quantized in a way that this version cannot load.
     """
     config = read_config(source.path, trust_remote_code=trust_remote_code)
+    if isinstance(mlx := getattr(config, "quantization", None), dict) and "group_size" in mlx:
+        raise VariantError(
+            f"{source.spec}: these are MLX weights, which run in Apple's mlx only; audit the repo they were made from"
+        )
     quantization = _quantization(source.path, config)
     method = str(getattr(quantization.get("quant_method"), "value", quantization.get("quant_method")))
     if method == "bitsandbytes":
@@ -97,6 +101,7 @@ def read_folder_model(
     """
     from transformers import AutoModelForCausalLM
 
+    check_size(folder, trust_remote_code=trust_remote_code)
     options: dict[str, Any] = {} if device.type == "cpu" else {"device_map": {"": device}}
     if quantization_config is not None:
         options["quantization_config"] = quantization_config
@@ -130,6 +135,7 @@ def filled_model(folder: Path, config: Any, tensors: dict[str, torch.Tensor], *,
     """
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
 
+    check_size(folder)
     try:
         with quiet_transformers():
             model, info = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].from_pretrained(
@@ -148,6 +154,29 @@ def filled_model(folder: Path, config: Any, tensors: dict[str, torch.Tensor], *,
             "Check that config.json and the weights belong together."
         ) from exc
     return _complete(folder, model, info)
+
+
+def check_size(folder: Path, *, trust_remote_code: bool = False) -> None:
+    """Refuse a configuration that asks for far more memory than the weights could fill.
+
+    Raises:
+        ModelFileError: If there is not a bit in the files for each parameter that config.json describes.
+    """
+    from transformers import AutoModelForCausalLM
+
+    config = read_config(folder, trust_remote_code=trust_remote_code)
+    config.quantization_config = None
+    try:
+        with torch.device("meta"), quiet_transformers():
+            model = AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
+    except Exception:  # what is wrong with the configuration is said where the model is loaded
+        return
+    n_parameters, n_bits = count_parameters(model), 8 * check_weights(folder).n_bytes
+    if n_parameters > n_bits:
+        raise ModelFileError(
+            f"{folder}: config.json describes {n_parameters:,} parameters, but the weights are {n_bits // 8:,} bytes. "
+            "Check that config.json and the weights belong together."
+        )
 
 
 def _complete(folder: Path, model: Any, info: dict[str, Any]) -> torch.nn.Module:

@@ -166,6 +166,16 @@ class TestRefusals:
         with pytest.raises(ModelFileError, match=r"of shape \[97, 64\] by config\.json, got \[96, 64\]"):
             load(folder)
 
+    def test_a_configuration_far_larger_than_the_weights(self, folder: Path) -> None:
+        edit_config(folder, num_hidden_layers=500, hidden_size=16384, intermediate_size=65536)
+        with pytest.raises(ModelFileError, match=r"config.json describes [\d,]{14,} parameters, but the weights are"):
+            load(folder)
+
+    def test_mlx(self, folder: Path) -> None:
+        edit_config(folder, quantization={"bits": 4, "group_size": 64})
+        with pytest.raises(VariantError, match="run in Apple's mlx only"):
+            load(folder)
+
     @pytest.mark.parametrize("method", ["hqq", "aqlm"])
     def test_other_quantizations(self, method: str, folder: Path) -> None:
         edit_config(folder, quantization_config={"quant_method": method, "bits": 4})
