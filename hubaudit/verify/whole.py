@@ -56,7 +56,7 @@ def check_identities(report: Report) -> list[Check]:
 
 def _model(model: Any, checks: Checks) -> None:
     stored = model.bits_per_weight * model.n_parameters / 8
-    checks.near("size = parameters x bits per weight", model.size_bytes, stored, rel=1e-6, tol=1.0)
+    checks.near("size = parameters x bits per weight", model.size_bytes, stored, rel=1e-12, tol=0.51)
     checks.between("quantized_fraction is a share", model.quantized_fraction, 0.0, 1.0)
     checks.at_most("the head's map is the model's own", model.head.check_max_difference, model.head.check_tolerance)
     if model.weight_error is not None:
