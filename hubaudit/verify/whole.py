@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hubaudit.diagnose import diagnose
+from hubaudit.errors import InputError
 from hubaudit.rank import rank_variants
 from hubaudit.report.schema import Report, VariantReport
 from hubaudit.stats.result import Result
@@ -123,7 +124,11 @@ def _ranking(report: Report, checks: Checks) -> None:
 
 def _findings(report: Report, checks: Checks) -> None:
     again = report.model_copy(deep=True)
-    diagnose(again)
+    try:
+        diagnose(again)
+    except InputError as exc:
+        checks.same("findings can be drawn from the figures", str(exc), "")
+        return
     complete = bool(report.ranking) or not rank_variants(report.variants, [task.name for task in report.tasks])
     if not complete:
         checks.skip("findings on accuracy", "Holm's correction is over all variants of an audit, this is a part of it")

@@ -58,3 +58,28 @@ def test_items_run_again_find_other_answers(audited: Any) -> None:
     assert audited.report.variants[1].changed_items["choice"]
     checks = check_rerun(report, n_items=12, variants=["rtn:3@g16"], cache_dir=audited.cache, progress=Silent())
     assert any(name.startswith("rtn:3@g16, choice: changed answers") for name in wrong(checks))
+
+
+def test_the_evidence_finds_every_changed_figure_of_a_variant(audited: Any) -> None:
+    content = audited.report.model_dump(mode="json")
+    changed: set[str] = set()
+    for block in FIGURES:
+        content["variants"][1][block] = shifted(content["variants"][1][block], f"{block} from the evidence: ", changed)
+    checks = check_evidence(Report.model_validate(content), cache_dir=audited.cache, progress=Silent())
+    found = {check.name for check in checks if check.where == "rtn:3@g16" and check.status == "does not hold"}
+    assert len(changed) > 150
+    assert changed <= found
+
+
+FIGURES = ("correctness_agreement", "agreement_by_metric", "prism_bound", "divergence", "direction_floor")
+
+
+def shifted(value: Any, path: str, changed: set[str]) -> Any:
+    """Every number moved a little; `changed` names them."""
+    if isinstance(value, dict):
+        joined = path if path.endswith(": ") else f"{path}."
+        return {key: shifted(part, f"{joined}{key}", changed) for key, part in value.items()}
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        changed.add(path)
+        return value + 1 if isinstance(value, int) else value * 1.00001 + 1e-6
+    return value
