@@ -66,12 +66,11 @@ def test_changed_numbers_are_found(audited: Any) -> None:
     assert caught >= FLOOR
 
 
-def test_a_verdict_that_its_interval_denies_is_found(audited: Any) -> None:
+def test_a_verdict_that_its_null_denies_is_found(audited: Any) -> None:
     content = audited.report.model_dump(mode="json")
-    blocks = [block for variant in content["variants"] for block in variant["direction_floor"].values()]
-    block = next(block for block in blocks if block["ci_low"] is not None)
-    block["calibrated_verdict"] = "preserved" if block["calibrated_verdict"] != "preserved" else "rotation"
-    assert any("calibrated verdict" in line for line in wrong(Report.model_validate(content)))
+    block = content["variants"][1]["direction_floor"]["1"]
+    block["verdict"] = "rotation" if block["verdict"] == "within_noise" else "within_noise"
+    assert any("verdict = the paper's rule" in line for line in wrong(Report.model_validate(content)))
 
 
 def test_an_undefined_figure_needs_a_reason(audited: Any) -> None:
