@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 
 from hubaudit.errors import ModelFileError, VariantError
 from hubaudit.load.assemble import assemble
-from hubaudit.load.dense import filled_model
+from hubaudit.load.dense import filled_model, read_folder_model
 from hubaudit.load.folder import check_weights, first_line, read_tensors
 from hubaudit.load.model import LoadedModel, ModelSource
 from hubaudit.load.packed_weights import PackedLayer, expand_awq, expand_gptq
@@ -23,6 +24,7 @@ __all__ = ["load_packed_folder", "read_quantize_config"]
 QUANTIZE_CONFIG = "quantize_config.json"
 _MAX_CONFIG_BYTES = 1 << 20
 _GPTQ_BITS = (2, 3, 4, 8)
+_HEADS = ("lm_head", "embed_out")
 _PACKED = ("qweight", "qzeros", "scales", "g_idx")
 _NOTE = "The packed weights were expanded to dense ones; products are those of dense matrices."
 
@@ -46,9 +48,18 @@ def read_quantize_config(folder: Path) -> dict[str, Any] | None:
 
 
 def load_packed_folder(
-    source: ModelSource, config: Any, quantization: dict[str, Any], *, dtype: torch.dtype, device: torch.device
+    source: ModelSource,
+    config: Any,
+    quantization: dict[str, Any],
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    native: bool | None = None,
 ) -> LoadedModel:
     """Load GPTQ (2, 3, 4 and 8 bit, any grouping, both zero conventions) or AWQ (4 bit, GEMM) weights.
+
+    GPTQ weights stay packed where GPTQModel and optimum are installed and the device is a GPU; otherwise they are
+    expanded to dense ones. A quantized head is always expanded with all else: the head must be a matrix.
 
     Args:
         source: The folder.
@@ -56,6 +67,7 @@ def load_packed_folder(
         quantization: Its quantization settings.
         dtype: Of activations and expanded weights.
         device: Where it runs.
+        native: Whether GPTQModel multiplies the packed weights; None decides as above.
 
     Raises:
         ModelFileError: If the files are broken, or do not fit together.
@@ -63,6 +75,10 @@ def load_packed_folder(
     """
     settings = _Settings.of(source, quantization)
     check_weights(source.path)
+    if settings.method == "gptq" and (_can_run_packed(device) if native is None else native):
+        loaded = _load_packed(source, settings, dtype=dtype, device=device)
+        if loaded is not None:
+            return loaded
     dense: dict[str, torch.Tensor] = {}
     packed: dict[str, dict[str, torch.Tensor]] = {}
     n_bits = 0
@@ -94,6 +110,41 @@ def load_packed_folder(
         size=StoredSize(count_parameters(model), n_quantized, n_bits),
         head_quantized=any(module is head and name in quantized for name, module in model.named_modules()),
         notes=[_NOTE],
+    )
+
+
+def _can_run_packed(device: torch.device) -> bool:
+    installed = all(importlib.util.find_spec(name) is not None for name in ("gptqmodel", "optimum"))
+    return installed and device.type == "cuda"
+
+
+def _load_packed(
+    source: ModelSource, settings: _Settings, *, dtype: torch.dtype, device: torch.device
+) -> LoadedModel | None:
+    """The model with its packed layers run by GPTQModel, through transformers; None where that does not work."""
+    n_quantized, n_bits = 0, 0
+    for name, tensor in read_tensors(source.path):
+        n_bits += 8 * tensor.numel() * tensor.element_size()
+        if name.endswith(".scales"):
+            if name.split(".")[0] in _HEADS:
+                return None  # transformers 5.24 would leave a quantized head at random
+            groups, outputs = tensor.shape
+            inputs = groups * settings.group_size if settings.group_size > 0 else 0
+            n_quantized += outputs * inputs
+    if settings.layers_differ or not n_quantized:
+        return None
+    try:
+        model = read_folder_model(source.path, dtype=dtype, device=device)
+    except ModelFileError:
+        return None  # the expanded way says what is wrong, or works
+    return assemble(
+        source,
+        model,
+        file_format=settings.label,
+        engine="gptqmodel",
+        dtype=dtype,
+        device=device,
+        size=StoredSize(count_parameters(model) + n_quantized, n_quantized, n_bits),
     )
 
 

@@ -15,6 +15,8 @@ from safetensors.torch import load_file, save_file
 from hubaudit.errors import ModelFileError, VariantError
 from hubaudit.hub.source import ModelSource
 from hubaudit.load import LoadedModel, load_model
+from hubaudit.load.folder import read_config
+from hubaudit.load.packed_folder import load_packed_folder
 from hubaudit.load.packed_weights import PackedLayer, expand_awq, expand_gptq
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -42,6 +44,29 @@ def test_expanded_weights_are_the_librarys_own(name: str) -> None:
     assert model.format.startswith(f"gptq:{bits}")
     assert model.quantized_fraction > 0.3
     assert bits < model.bits_per_weight < 32
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if "one_group" not in name and "head" not in name])
+def test_packed_weights_run_by_the_library_give_the_same(name: str) -> None:
+    pytest.importorskip("gptqmodel", reason="the extra gptq is not installed")
+    pytest.importorskip("optimum")
+    folder = FIXTURES / name
+    config = read_config(folder)
+    settings = json.loads((folder / "quantize_config.json").read_text())
+    source = ModelSource("g", "dense", folder)
+    ways = {
+        native: load_packed_folder(
+            source, read_config(folder), settings, dtype=torch.bfloat16, device=torch.device("cpu"), native=native
+        )
+        for native in (True, False)
+    }
+    assert config.vocab_size == ways[True].head.n_rows
+    assert [ways[native].engine for native in (True, False)] == ["gptqmodel", "torch"]
+    assert ways[True].quantized_fraction == pytest.approx(ways[False].quantized_fraction, rel=1e-6)
+    ids = load_file(folder / "expected.safetensors")["ids"]
+    with torch.no_grad():
+        packed, dense = (ways[native].model(ids).logits.float() for native in (True, False))
+    assert (packed - dense).abs().max() <= 0.02 * dense.abs().max()
 
 
 def pack(values: np.ndarray, bits: int) -> torch.Tensor:
