@@ -76,7 +76,7 @@ def _whole_model(variant: VariantReport) -> list[Finding]:
     drift = [bound.d_mean_square for bound in variant.prism_bound.values()]
     divergence = [block.kl for block in variant.divergence.values()]
     if drift and all(value == 0 for value in drift) and all(value == 0 for value in divergence):
-        text = "no feature and no logit differs from the base: these are the base's weights"
+        text = "no feature and no logit differs from the base: on these texts it computes what the base computes"
         found.append(finding("identical_to_base", "warning", text, remedy="check that the right files were published"))
     model = variant.model
     claims = model is not None and model.format.split(":")[0] in _QUANTIZED

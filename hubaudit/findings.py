@@ -16,7 +16,7 @@ FINDINGS: dict[str, str] = {
     "drift_head": "the bound's largest part is the head; the remedy depends on the gap it really causes",
     "risk_increase": "the variant's risk rose by more than the compute floor, and which part causes it",
     "below_compute_floor": "the drift is not larger than what another dtype or batch changes in the base itself",
-    "identical_to_base": "no feature and no logit differs from the base: the variant is the base, weight for weight",
+    "identical_to_base": "no feature and no logit differs from the base: on these texts the variant is the base",
     "not_quantized": "the variant claims to be quantized, but no parameter is stored quantized",
     "direction_rotated": "the contrast direction rotated beyond theta0: calibrated test, Holm over layers, 5 %",
     "direction_preserved": "the contrast direction rotated by less than theta0 at every layer",

@@ -60,7 +60,7 @@ def compare_variants(old: VariantReport, new: VariantReport, *, same_items: set[
         if task in same_items:
             rows.append(_kl(old, new, task))
     for layer in sorted(set(old.direction_floor) & set(new.direction_floor)):
-        values = (each.direction_floor[layer].calibrated_verdict for each in (old, new))
+        values = (old.direction_floor[layer].calibrated_verdict, new.direction_floor[layer].calibrated_verdict)
         rows.append(_verdict(new.spec, f"direction_floor.{layer}", "calibrated_verdict", *values, good="preserved"))
     if old.translation_attenuation is not None and new.translation_attenuation is not None:
         values = (old.translation_attenuation.verdict, new.translation_attenuation.verdict)

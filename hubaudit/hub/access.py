@@ -12,6 +12,7 @@ from hubaudit.errors import AccessError, HubAuditError, OutOfDiskError
 __all__ = ["hub_errors", "retried"]
 
 NO_SPACE = 28
+_LOGIN_WANTED = 401
 _WAITS = (1.0, 4.0, 16.0)
 _LONGEST_WAIT = 60.0
 _PASSING = (429, 500, 502, 503, 504)
@@ -74,6 +75,14 @@ def hub_errors(repo_id: str, *, kind: Literal["model", "dataset"] = "model") -> 
         raise AccessError(
             f"{repo_id}: a file is missing, and the cache does not hold it; see {page}/tree/main, "
             "or check the network (and HF_HUB_OFFLINE)"
+        ) from exc
+    except errors.HfHubHTTPError as exc:
+        if exc.response.status_code == _LOGIN_WANTED:
+            raise AccessError(
+                f"{repo_id}: the Hub asks who you are (401); log in with `hf auth login`, or renew the token"
+            ) from exc
+        raise AccessError(
+            f"{repo_id}: the {kind} could not be read ({_first_line(exc)}); check the network and the id"
         ) from exc
     except OSError as exc:
         if exc.errno == NO_SPACE:

@@ -44,9 +44,8 @@ def content_id(source: ModelSource) -> str:
     """
     digest = hashlib.sha256(f"{source.kind}\n{source.option or ''}\n".encode())
     if source.repo_id and source.revision and _COMMIT.fullmatch(source.revision):
-        # Two quants of a repo may have one name in two folders.
-        inside = source.path.as_posix().rpartition(f"/{source.revision}/")[2]
-        name = inside if source.kind == "gguf" else ""
+        # Quants and checkpoints in two folders of a repo may have one name.
+        name = source.path.as_posix().rpartition(f"/{source.revision}/")[2] if "/" in source.path.as_posix() else ""
         digest.update(f"hub\n{source.repo_id}\n{source.revision}\n{name}\n".encode())
         return digest.hexdigest()
     files = _files(source.path)

@@ -21,6 +21,7 @@ __all__ = ["load_lora"]
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _MAX_CONFIG_BYTES = 1 << 20
+_LARGEST_UNSEEN = 512
 # What decides an adapter's effect. Everything else in the file concerns training, or would import code and weights
 # that the file names; it is not read.
 _USED = (
@@ -55,6 +56,7 @@ def load_lora(
             f"{source.spec}: an adapter can be merged into plain weights only, but the base is quantized; "
             "audit it against the unquantized base"
         )
+    _check_ranks(source, settings, tensors)
     stored = check_weights(source.base_path)
     model = read_folder_model(source.base_path, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
     notes = [f"The adapter (rank {settings.get('r')}) was merged into the base by peft {_peft_version()}."]
@@ -94,6 +96,21 @@ def _read_config(source: ModelSource) -> dict[str, Any]:
             "merge_and_unload() and audit the folder"
         )
     return {key: content[key] for key in _USED if content.get(key) is not None}
+
+
+def _check_ranks(source: ModelSource, settings: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
+    """Refuse ranks that the tensors do not have: memory is taken by the ranks that the file states."""
+    found = [min(tensor.shape) for name, tensor in tensors.items() if "lora_" in name and tensor.dim() >= 2]
+    patterns = settings.get("rank_pattern", {})
+    stated = [settings.get("r", 8), *(patterns.values() if isinstance(patterns, dict) else [patterns])]
+    largest = max(found, default=0)
+    for rank in stated:
+        # Where no tensor has a rank, the adapter only brings whole modules, and its matrices stay small.
+        if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank <= max(largest, _LARGEST_UNSEEN):
+            raise VariantError(
+                f"{source.spec}: expected ranks from 1 to {max(largest, _LARGEST_UNSEEN)} by its tensors, got "
+                f"{str(rank)[:40]} in {CONFIG}; the two do not belong together"
+            )
 
 
 def _read_weights(source: ModelSource) -> dict[str, torch.Tensor]:

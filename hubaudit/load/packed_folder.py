@@ -15,7 +15,7 @@ from hubaudit.load.assemble import assemble
 from hubaudit.load.dense import filled_model, read_folder_model
 from hubaudit.load.folder import check_weights, first_line, read_tensors
 from hubaudit.load.model import LoadedModel, ModelSource
-from hubaudit.load.packed_weights import PackedLayer, expand_awq, expand_gptq
+from hubaudit.load.packed_weights import PackedLayer, check_gptq, expand_awq, expand_gptq
 from hubaudit.load.sizes import StoredSize, count_parameters
 from hubaudit.load.structure import output_module
 
@@ -75,10 +75,6 @@ def load_packed_folder(
     """
     settings = _Settings.of(source, quantization)
     check_weights(source.path)
-    if settings.method == "gptq" and (_can_run_packed(device) if native is None else native):
-        loaded = _load_packed(source, settings, dtype=dtype, device=device)
-        if loaded is not None:
-            return loaded
     dense: dict[str, torch.Tensor] = {}
     packed: dict[str, dict[str, torch.Tensor]] = {}
     n_bits = 0
@@ -91,6 +87,13 @@ def load_packed_folder(
             dense[name] = tensor
     if not packed:
         raise ModelFileError(f"{source.spec}: expected packed weights (*.qweight), got none; download the model again")
+    notes = [_NOTE]
+    if settings.method == "gptq" and (_can_run_packed(device) if native is None else native):
+        layers = [_layer(source, stem, tensors) for stem, tensors in packed.items()]
+        loaded = _load_packed(source, settings, layers, n_bits, dtype=dtype, device=device)
+        if isinstance(loaded, LoadedModel):
+            return loaded
+        notes.append(loaded)
     quantized = set(packed)
     n_quantized = 0
     for stem in sorted(quantized):
@@ -109,7 +112,7 @@ def load_packed_folder(
         device=device,
         size=StoredSize(count_parameters(model), n_quantized, n_bits),
         head_quantized=any(module is head and name in quantized for name, module in model.named_modules()),
-        notes=[_NOTE],
+        notes=notes,
     )
 
 
@@ -119,24 +122,29 @@ def _can_run_packed(device: torch.device) -> bool:
 
 
 def _load_packed(
-    source: ModelSource, settings: _Settings, *, dtype: torch.dtype, device: torch.device
-) -> LoadedModel | None:
-    """The model with its packed layers run by GPTQModel, through transformers; None where that does not work."""
-    n_quantized, n_bits = 0, 0
-    for name, tensor in read_tensors(source.path):
-        n_bits += 8 * tensor.numel() * tensor.element_size()
-        if name.endswith(".scales"):
-            if name.split(".")[0] in _HEADS:
-                return None  # transformers 5.24 would leave a quantized head at random
-            groups, outputs = tensor.shape
-            inputs = groups * settings.group_size if settings.group_size > 0 else 0
-            n_quantized += outputs * inputs
-    if settings.layers_differ or not n_quantized:
-        return None
+    source: ModelSource,
+    settings: _Settings,
+    layers: list[PackedLayer],
+    n_bits: int,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> LoadedModel | str:
+    """The model with its packed layers run by GPTQModel, through transformers; or why that does not work.
+
+    Shapes and groups are checked before any kernel sees them.
+    """
+    if settings.layers_differ or any(layer.name.split(".")[0] in _HEADS for layer in layers):
+        # transformers 5.24 would leave a quantized head at random.
+        return "GPTQModel was not used: the head is quantized, or layers differ in their settings."
+    n_quantized = 0
+    for layer in layers:
+        n_inputs = len(check_gptq(layer, bits=settings.bits, group_size=settings.group_size))
+        n_quantized += n_inputs * int(layer.scales.shape[1])
     try:
         model = read_folder_model(source.path, dtype=dtype, device=device)
-    except ModelFileError:
-        return None  # the expanded way says what is wrong, or works
+    except ModelFileError as exc:
+        return f"GPTQModel was not used: {first_line(exc)}"
     return assemble(
         source,
         model,

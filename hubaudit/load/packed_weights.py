@@ -10,7 +10,7 @@ import torch
 
 from hubaudit.errors import ModelFileError
 
-__all__ = ["PackedLayer", "expand_awq", "expand_gptq"]
+__all__ = ["PackedLayer", "check_gptq", "expand_awq", "expand_gptq"]
 
 _WORD = 32
 _BLOCK_COLUMNS = 1024
@@ -56,16 +56,27 @@ def expand_gptq(layer: PackedLayer, *, bits: int, group_size: int, zeros_less_on
     Source:
         The packing of AutoGPTQ and GPTQModel: values follow each other from the lowest bit, across words.
     """
-    outputs = _outputs(layer)
-    inputs = layer.qweight.shape[0] * _WORD // bits
-    groups = _groups(layer, inputs, group_size)
-    expected = (inputs * bits // _WORD, outputs), (int(layer.scales.shape[0]), outputs * bits // _WORD)
-    _check_shapes(layer, *expected)
+    groups = check_gptq(layer, bits=bits, group_size=group_size)
+    inputs, outputs = len(groups), int(layer.scales.shape[1])
     zeros = _unpack(_words(layer.qzeros).T, bits, outputs).T
     if zeros_less_one:
         zeros = (zeros + np.uint32(1)) & np.uint32(2**bits - 1)
     words = _words(layer.qweight)
     return _dense(layer, zeros, groups, lambda columns: _unpack(words[:, columns], bits, inputs))
+
+
+def check_gptq(layer: PackedLayer, *, bits: int, group_size: int) -> npt.NDArray[np.int64]:
+    """Check a GPTQ layer's shapes and groups; arguments and errors as of `expand_gptq`.
+
+    Returns:
+        The group of each input, (inputs,).
+    """
+    outputs = _outputs(layer)
+    inputs = layer.qweight.shape[0] * _WORD // bits
+    groups = _groups(layer, inputs, group_size)
+    expected = (inputs * bits // _WORD, outputs), (int(layer.scales.shape[0]), outputs * bits // _WORD)
+    _check_shapes(layer, *expected)
+    return groups
 
 
 def expand_awq(layer: PackedLayer, *, group_size: int) -> torch.Tensor:

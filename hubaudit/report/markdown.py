@@ -19,6 +19,8 @@ __all__ = ["BEGIN_MARKER", "END_MARKER", "card_section", "to_markdown"]
 
 BEGIN_MARKER = "<!-- hubaudit:begin -->"
 END_MARKER = "<!-- hubaudit:end -->"
+CARD_PLOT = "size"
+"""What a repo of many quants is read for."""
 
 _FINDINGS_SHOWN = ("warning", "notice")
 
@@ -61,14 +63,17 @@ def card_section(
     Args:
         report: The report.
         specs: References of the variants that the card's repo holds; all by default.
-        plot_folder: Folder of the PNG plots in the repo; the first plot is shown, the others are linked.
+        plot_folder: Folder of the PNG plots in the repo; one plot is shown, the others are linked: quality
+            against size where the report has it, which is what a repo of many quants is read for.
         command: The command that makes the report again: plain signs only, it is not escaped.
         report_file: Path of report.json in the repo.
 
     Raises:
         InputError: If `specs` names no variant of the report.
     """
-    text = _rendered("card.md.jinja", report, specs, plot_folder, "##", command=command, report_file=report_file)
+    text = _rendered(
+        "card.md.jinja", report, specs, plot_folder, "##", command=command, report_file=report_file, lead=CARD_PLOT
+    )
     return f"{BEGIN_MARKER}\n{text}{END_MARKER}\n"
 
 
@@ -81,8 +86,10 @@ def _rendered(
     *,
     command: str | None = None,
     report_file: str | None = None,
+    lead: str | None = None,
 ) -> str:
     view = overview(report)
+    plots = sorted(drawn(report), key=lambda plot: plot.name != lead) if plot_folder is not None else []
     chosen = [entry for entry in view.ranked if specs is None or entry.report.spec in specs]
     if specs is not None and not chosen:
         known = ", ".join(variant.spec for variant in report.variants) or "none"
@@ -102,7 +109,7 @@ def _rendered(
             show_task=len(view.tasks) > 1,
             findings=_findings(report, chosen[::-1]),
             whole=len(chosen) == len(view.views),
-            plots=drawn(report) if plot_folder is not None else [],
+            plots=plots,
             plot_folder=plot_folder,
             heading=heading,
             command=command,
