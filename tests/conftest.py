@@ -21,7 +21,9 @@ _HOME = tempfile.TemporaryDirectory(prefix="hubaudit-tests-")
 os.environ["HF_ENDPOINT"] = f"http://127.0.0.1:{_PORT.getsockname()[1]}"
 os.environ["HF_HOME"] = _HOME.name
 os.environ["HF_HUB_DISABLE_XET"] = "1"
-os.environ.pop("HF_TOKEN", None)
+# Nothing beyond this machine is asked, and the tests of the Hub need a client that is not offline.
+for _name in ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"):
+    os.environ.pop(_name, None)
 assert "huggingface_hub" not in sys.modules
 sys.path.insert(0, str(Path(__file__).parent / "hub"))
 
