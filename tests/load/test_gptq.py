@@ -99,6 +99,19 @@ def test_gptq_is_its_definition(bits: int, less_one: bool, act_order: bool) -> N
     np.testing.assert_allclose(dense.numpy(), expected.T, rtol=1e-6)
 
 
+def test_awq_as_the_library_packs_it() -> None:
+    folder = FIXTURES / "awq_llama_g32"
+    model = load(folder)
+    weights = dict(model.model.named_parameters())
+    expected = load_file(folder / "expected.safetensors")
+    assert len(expected) == 14
+    for layer, weight in expected.items():
+        # The library multiplies in float16.
+        torch.testing.assert_close(weights[layer], weight.float(), rtol=2**-10, atol=1e-6)
+    assert model.format == "awq:4@g32"
+    assert 4 < model.bits_per_weight < 32
+
+
 def awq_words(values: np.ndarray) -> torch.Tensor:
     words = np.zeros((values.shape[0], values.shape[1] // 8), dtype=np.uint32)
     for place, column in enumerate((0, 2, 4, 6, 1, 3, 5, 7)):
