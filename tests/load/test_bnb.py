@@ -140,6 +140,27 @@ def test_a_folder_with_a_quantized_head(option: str, folder: Path, tmp_path: Pat
     assert loaded.bits_per_weight < 16
 
 
+@pytest.mark.parametrize("kind", ["nf4", "int8"])
+def test_a_folder_with_nested_scales_and_modules_left_dense(kind: str, folder: Path, tmp_path: Path) -> None:
+    left_dense = ["lm_head", "down_proj"]
+    if kind == "nf4":
+        config = BitsAndBytesConfig(
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
+            bnb_4bit_compute_dtype=torch.float32,
+            llm_int8_skip_modules=left_dense,
+        )
+    else:
+        config = BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=left_dense)
+    saved = AutoModelForCausalLM.from_pretrained(str(folder), quantization_config=config, dtype=torch.float32)
+    saved.save_pretrained(tmp_path)
+    loaded = load_model(ModelSource("q", "dense", tmp_path), base=None, dtype="float32", device="cpu")
+    torch.testing.assert_close(logits_of(loaded.model), logits_of(saved.eval()), rtol=0, atol=1e-4)
+    assert loaded.quantized_fraction == pytest.approx((LINEAR - 2 * 64 * 128) / (LINEAR + OTHERS), abs=1e-12)
+    assert not loaded.head.quantized
+
+
 @pytest.mark.parametrize("option", ["int4", "nf8", "", None])
 def test_bad_options(option: str, folder: Path) -> None:
     with pytest.raises(InputError, match="expected one of bnb:int8, bnb:nf4, bnb:fp4"):
