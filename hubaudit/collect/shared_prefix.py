@@ -56,7 +56,7 @@ def check_shared_prefix(model: LoadedModel, plan: Plan) -> SharedPrefixCheck:
                 raise
             # This architecture takes no mask of its own shape.
             return SharedPrefixCheck(
-                False, math.inf, "shared prefixes: not used, the architecture does not take the mask"
+                False, math.inf, "Shared prefixes: not used, the architecture does not take the mask"
             )
         plain = forward_batch(model, [sequence], plan.layers, shared=False)
         for one, other in ((ours.features, plain.features), (ours.hidden, plain.hidden)):
@@ -67,7 +67,7 @@ def check_shared_prefix(model: LoadedModel, plan: Plan) -> SharedPrefixCheck:
             difference = max(difference, abs(float(a - b)) / len(scored.target_ids))
     allowed = difference <= TOLERANCE[model.dtype] and relative <= RELATIVE_TOLERANCE[model.dtype]
     outcome = "computed once" if allowed else "not used, every text runs in full"
-    note = f"shared prefixes: {outcome} (they change a log-likelihood by at most {difference:.1e} nats a token)"
+    note = f"Shared prefixes: {outcome} (they change a log-likelihood by at most {difference:.1e} nats a token)"
     return SharedPrefixCheck(allowed, difference, note)
 
 
