@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -14,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from report_example import agreement, changed, divergence, example_report
 
 from hubaudit.cli import app
-from hubaudit.diff import compare_reports
+from hubaudit.diff import compare_reports, rows
 from hubaudit.report.schema import Report
 
 
@@ -100,3 +102,21 @@ def test_the_command_fails_on_worse_only(old: Report, new: Report, tmp_path: Pat
     assert "divergence.arc.kl got worse" in worse.stderr
     assert runner.invoke(app, ["diff", *reversed(files), "--fail-on", "worse"]).exit_code == 0
     assert runner.invoke(app, ["diff", *files, "--fail-on", "kl>1e9"]).exit_code == 0
+
+
+@pytest.mark.parametrize("n", [24, 64, 256])
+@pytest.mark.parametrize("tail", [0.5, 1.5])
+def test_equal_variants_are_rarely_called_better_or_worse(n: int, tail: float) -> None:
+    """Two audits whose items differ by chance only: log-normal KL an item, as skewed as real ones and more."""
+    rng, audits = np.random.default_rng(n), 4000
+    values = rng.lognormal(-3.0, tail, (2, audits, n))
+    means, errors = values.mean(axis=2), values.std(axis=2, ddof=1) / np.sqrt(n)
+    called = 0
+    for audit in range(audits):
+        sides = [
+            SimpleNamespace(spec="v", divergence={"t": SimpleNamespace(kl=float(mean), kl_se=float(error))})
+            for mean, error in zip(means[:, audit], errors[:, audit], strict=True)
+        ]
+        called += rows._kl(sides[0], sides[1], "t").outcome != "within noise"
+    # 1 %, with three Monte Carlo standard errors of 4,000 audits, and what a normal quantile costs at small n.
+    assert called / audits <= 0.01 + 3 * np.sqrt(0.01 * 0.99 / audits) + 0.15 / n
