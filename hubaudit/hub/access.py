@@ -76,21 +76,13 @@ def hub_errors(repo_id: str, *, kind: Literal["model", "dataset"] = "model") -> 
             f"{repo_id}: a file is missing, and the cache does not hold it; see {page}/tree/main, "
             "or check the network (and HF_HUB_OFFLINE)"
         ) from exc
-    except errors.HfHubHTTPError as exc:
-        if exc.response.status_code == _LOGIN_WANTED:
+    except Exception as exc:  # the rest of the Hub client's tree, its HTTP client's, and the dataset reader's
+        if isinstance(exc, OSError) and exc.errno == NO_SPACE:
+            raise OutOfDiskError(f"{repo_id}: the disk is full; free space or set HF_HOME to another disk") from exc
+        if isinstance(exc, errors.HfHubHTTPError) and exc.response.status_code == _LOGIN_WANTED:
             raise AccessError(
                 f"{repo_id}: the Hub asks who you are (401); log in with `hf auth login`, or renew the token"
             ) from exc
-        raise AccessError(
-            f"{repo_id}: the {kind} could not be read ({_first_line(exc)}); check the network and the id"
-        ) from exc
-    except OSError as exc:
-        if exc.errno == NO_SPACE:
-            raise OutOfDiskError(f"{repo_id}: the disk is full; free space or set HF_HOME to another disk") from exc
-        raise AccessError(
-            f"{repo_id}: the {kind} could not be read ({_first_line(exc)}); check the network and the id"
-        ) from exc
-    except Exception as exc:  # the HTTP client's and the dataset reader's own trees
         raise AccessError(
             f"{repo_id}: the {kind} could not be read ({_first_line(exc)}); check the network and the id"
         ) from exc

@@ -15,6 +15,7 @@ from hubaudit.hub.access import hub_errors
 from hubaudit.hub.child import RELATIONS, Child, Relation
 from hubaudit.hub.children_claims import card_claim
 from hubaudit.hub.children_read import BaseFacts, Repo, read_base, read_repo
+from hubaudit.hub.reference import HUB_ID
 from hubaudit.hub.remote_header_gguf import KnownLengths
 from hubaudit.progress import Progress, Silent
 
@@ -27,7 +28,6 @@ DEFAULT_LIMIT = 60
 _WORKERS = 8
 _MAX_SCANNED = 1000
 _MAX_LIMIT = 1000
-_HUB_ID = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?", re.ASCII)
 _SHA = re.compile(r"[0-9a-f]{40}")
 # Only what is needed: a card with hostile metadata cannot break the list if it is not in it.
 _FIELDS: list[ExpandModelProperty_T] = ["sha", "downloads", "tags"]
@@ -68,7 +68,7 @@ def list_children(
     """
     if not 1 <= limit <= _MAX_LIMIT:
         raise InputError(f"the limit must be 1 to {_MAX_LIMIT} repos, but got {limit}")
-    match = _HUB_ID.fullmatch(base)
+    match = HUB_ID.fullmatch(base)
     if match is None or Path(base).expanduser().exists():
         raise InputError(f"{base!r}: expected a Hub id ORG/NAME, since only the Hub knows a model's children")
     facts, trouble = read_base(match["repo"], match["revision"])
@@ -124,7 +124,7 @@ def _related(info: ModelInfo, base_id: str) -> bool:
 
 
 def _repo(info: ModelInfo, relation: Relation | None, base_id: str) -> Repo | None:
-    if not _HUB_ID.fullmatch(info.id) or "@" in info.id or ".." in info.id or not _SHA.fullmatch(info.sha or ""):
+    if not HUB_ID.fullmatch(info.id) or "@" in info.id or ".." in info.id or not _SHA.fullmatch(info.sha or ""):
         return None
     tags = _tags(info)
     named = [tag.removeprefix("base_model:") for tag in tags if re.fullmatch(r"base_model:[^:]+", tag)]

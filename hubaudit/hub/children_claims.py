@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from hubaudit.hub.reference import REPO_ID
 
 __all__ = ["ModelShape", "adapter_claim", "card_claim", "shape_of", "wrong_shape"]
 
 # Padding of the embedding and added tokens; another tokenizer's vocabulary differs by far more.
 _VOCABULARY_SLACK = 1024
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def adapter_claim(base_id: str, named: Any) -> str | None:
 
     The same rule as when it is loaded: a path of somebody's disk says nothing, another Hub id does.
     """
-    if not isinstance(named, str) or not _HUB_ID.fullmatch(named) or named.lower() == base_id.lower():
+    if not isinstance(named, str) or not REPO_ID.fullmatch(named) or named.lower() == base_id.lower():
         return None
     return f"its adapter_config.json names another base: {named[:100]}"
 

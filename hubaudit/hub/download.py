@@ -76,7 +76,7 @@ def _check_room(repo_id: str, needed: int, cache: Path) -> None:
 
 def _bar(progress: Progress) -> Any:
     """A bar as huggingface_hub drives it, which tells the listener instead of drawing."""
-    from tqdm.auto import tqdm  # type: ignore[import-untyped]
+    from tqdm.auto import tqdm  # type: ignore[import-untyped]  # as below
 
     class Bar(tqdm):  # type: ignore[misc]  # tqdm has no types
         def __init__(self, *arguments: Any, **options: Any) -> None:

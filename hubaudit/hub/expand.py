@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hubaudit.errors import AccessError, InputError
 from hubaudit.hub.quants import group_quants
+from hubaudit.hub.reference import HUB_ID
 from hubaudit.hub.repo_files import list_files
 from hubaudit.hub.source import ModelSource
 
@@ -16,7 +17,6 @@ __all__ = ["expand_variants"]
 _EVERY = ":*"
 _CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})")
 _MODEL_FILES = ("config.json", "adapter_config.json")
-_HUB_ID = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?", re.ASCII)
 
 
 def expand_variants(specs: Sequence[str], base: ModelSource) -> list[str]:
@@ -52,7 +52,7 @@ def _expanded(spec: str, base: ModelSource) -> list[str]:
         return _folder(spec, text, folder, base) if every or _is_series(folder) else [spec]
     if not every:
         return [spec]
-    match = _HUB_ID.fullmatch(text)
+    match = HUB_ID.fullmatch(text)
     if match is None or ".." in text or text.startswith((".", "~")):
         if text.startswith(("/", ".", "~")):
             raise AccessError(f"{spec}: no such folder; check the path")

@@ -10,6 +10,7 @@ from pathlib import Path
 from hubaudit.errors import AccessError, InputError, ModelFileError, VariantError
 from hubaudit.hub.download import download
 from hubaudit.hub.quants import Quant, group_quants
+from hubaudit.hub.reference import HUB_FILE
 from hubaudit.hub.repo_files import ADAPTER_CONFIG, RepoFiles, adapter_files, folder_files, is_adapter, list_files
 from hubaudit.hub.source import ModelSource
 from hubaudit.progress import Progress, Silent
@@ -17,7 +18,6 @@ from hubaudit.progress import Progress, Silent
 __all__ = ["resolve_base", "resolve_variant"]
 
 MADE_ON_THE_SPOT = ("bnb", "rtn")
-_HUB_ID = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?(?::(?P<file>[\w.+/() -]+))?", re.ASCII)
 
 
 def resolve_base(spec: str, *, progress: Progress | None = None) -> ModelSource:
@@ -107,7 +107,7 @@ def _adapter(spec: str, path: Path, base: ModelSource | None) -> ModelSource:
 
 
 def _match(spec: str) -> re.Match[str]:
-    match = _HUB_ID.fullmatch(spec)
+    match = HUB_FILE.fullmatch(spec)
     if match is None or ".." in spec:
         raise InputError(
             f"{spec!r}: expected ORG/NAME, ORG/NAME@revision, ORG/NAME:file.gguf, a local path, bnb:... or rtn:..."
@@ -166,7 +166,7 @@ def _check_claimed_base(source: ModelSource, base: ModelSource | None) -> None:
             f"{source.spec}: {ADAPTER_CONFIG} cannot be read ({type(exc).__name__}); download the adapter again"
         ) from exc
     # A path of somebody's disk says nothing; the shapes are checked when the adapter is applied.
-    if base is None or base.repo_id is None or not isinstance(claimed, str) or not _HUB_ID.fullmatch(claimed):
+    if base is None or base.repo_id is None or not isinstance(claimed, str) or not HUB_FILE.fullmatch(claimed):
         return
     if claimed.lower() != base.repo_id.lower():
         raise VariantError(

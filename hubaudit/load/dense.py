@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,26 +106,19 @@ def read_folder_model(
     options: dict[str, Any] = {} if device.type == "cpu" else {"device_map": {"": device}}
     if quantization_config is not None:
         options["quantization_config"] = quantization_config
-    try:
-        with quiet_transformers():
-            model, info = AutoModelForCausalLM.from_pretrained(
-                str(folder),
-                dtype=dtype,
-                use_safetensors=True,
-                local_files_only=True,
-                trust_remote_code=trust_remote_code,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,  # they are an error below, with their names
-                **options,
-            )
-    except Exception as exc:  # every architecture fails in its own way on files that do not fit
-        if is_out_of_memory(exc):
-            raise
-        raise ModelFileError(
-            f"{folder}: expected a causal language model that transformers can load, got: {first_line(exc)}. "
-            "Check that config.json and the weights belong together."
-        ) from exc
-    return _complete(folder, model, info)
+    return _loaded(
+        folder,
+        lambda: AutoModelForCausalLM.from_pretrained(
+            str(folder),
+            dtype=dtype,
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=trust_remote_code,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are an error below, with their names
+            **options,
+        ),
+    )
 
 
 def filled_model(folder: Path, config: Any, tensors: dict[str, torch.Tensor], *, dtype: torch.dtype) -> torch.nn.Module:
@@ -136,24 +130,17 @@ def filled_model(folder: Path, config: Any, tensors: dict[str, torch.Tensor], *,
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
 
     check_size(folder)
-    try:
-        with quiet_transformers():
-            model, info = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].from_pretrained(
-                None,
-                config=config,
-                state_dict=tensors,
-                dtype=dtype,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-            )
-    except Exception as exc:  # as in read_folder_model
-        if is_out_of_memory(exc):
-            raise
-        raise ModelFileError(
-            f"{folder}: expected a causal language model that transformers can load, got: {first_line(exc)}. "
-            "Check that config.json and the weights belong together."
-        ) from exc
-    return _complete(folder, model, info)
+    return _loaded(
+        folder,
+        lambda: MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].from_pretrained(
+            None,
+            config=config,
+            state_dict=tensors,
+            dtype=dtype,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        ),
+    )
 
 
 def check_size(folder: Path, *, trust_remote_code: bool = False) -> None:
@@ -179,8 +166,18 @@ def check_size(folder: Path, *, trust_remote_code: bool = False) -> None:
         )
 
 
-def _complete(folder: Path, model: Any, info: dict[str, Any]) -> torch.nn.Module:
-    """The model, if the files filled every parameter of it."""
+def _loaded(folder: Path, load: Callable[[], tuple[Any, dict[str, Any]]]) -> torch.nn.Module:
+    """The model that a call of transformers gives, if the weights filled every parameter of it."""
+    try:
+        with quiet_transformers():
+            model, info = load()
+    except Exception as exc:  # every architecture fails in its own way on files that do not fit
+        if is_out_of_memory(exc):
+            raise
+        raise ModelFileError(
+            f"{folder}: expected a causal language model that transformers can load, got: {first_line(exc)}. "
+            "Check that config.json and the weights belong together."
+        ) from exc
     if info["missing_keys"]:
         name = sorted(info["missing_keys"])[0]
         raise ModelFileError(

@@ -15,14 +15,13 @@ from hubaudit.errors import ModelFileError, VariantError
 from hubaudit.load.assemble import assemble
 from hubaudit.load.dense import filled_model, read_folder_model
 from hubaudit.load.extras import require
-from hubaudit.load.folder import check_weights, read_tensors, weight_files
+from hubaudit.load.folder import check_weights, read_tensors
 from hubaudit.load.model import LoadedModel, ModelSource
 from hubaudit.load.sizes import StoredSize, count_parameters
 from hubaudit.load.structure import output_module
 
-__all__ = ["METHODS", "load_dequantized_folder"]
+__all__ = ["load_dequantized_folder"]
 
-METHODS = ("compressed-tensors", "fp8")
 _SCALES = ("weight_scale", "weight_scale_inv")
 _NOTE = "The stored weights were expanded to dense ones; activations are not quantized."
 
@@ -36,13 +35,13 @@ def load_dequantized_folder(
     dtype: torch.dtype,
     device: torch.device,
 ) -> LoadedModel:
-    """Load weights of a form that transformers itself can expand.
+    """Load weights that are stored with scales, compressed-tensors or FP8.
 
     Args:
         source: The folder.
         config: The model's configuration, as read from it.
         quantization: Its quantization settings.
-        method: One of `METHODS`.
+        method: `compressed-tensors` or `fp8`.
         dtype: Of activations and expanded weights.
         device: Where it runs.
 
@@ -53,8 +52,8 @@ def load_dequantized_folder(
     """
     if method == "compressed-tensors":
         require("compressed_tensors", extra="compressed", what=source.spec)
-    check_weights(source.path)
-    n_bits, stems = _stored(source)
+    stored = check_weights(source.path)
+    stems = {stem for stem, _, ending in (name.rpartition(".") for name in stored.names) if ending in _SCALES}
     model: Any
     if method == "fp8":
         config.quantization_config = None
@@ -84,7 +83,7 @@ def load_dequantized_folder(
         file_format=_label(method, quantization),
         dtype=dtype,
         device=device,
-        size=StoredSize(count_parameters(model), n_quantized, n_bits),
+        size=StoredSize(count_parameters(model), n_quantized, 8 * stored.n_bytes),
         head_quantized=any(weights[name] is head.weight for name in quantized),
         notes=[_NOTE],
     )
@@ -125,18 +124,3 @@ def _label(method: str, quantization: dict[str, Any]) -> str:
         if method == "compressed-tensors" and isinstance(form, str) and form.isprintable()
         else method
     )
-
-
-def _stored(source: ModelSource) -> tuple[int, set[str]]:
-    """Bits of all tensors, and the names of the layers that have a scale."""
-    from safetensors import safe_open
-
-    n_bits, stems = 0, set()
-    for file in weight_files(source.path):
-        n_bits += 8 * file.stat().st_size
-        with safe_open(file, framework="pt") as opened:
-            for name in opened.keys():  # noqa: SIM118 - it is no dict
-                stem, _, ending = name.rpartition(".")
-                if ending in _SCALES:
-                    stems.add(stem)
-    return n_bits, stems

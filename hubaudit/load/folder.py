@@ -27,6 +27,8 @@ class FolderWeights:
 
     n_bytes: int
     n_elements: int
+    names: frozenset[str]
+    """Of all tensors."""
 
     @property
     def bits_per_element(self) -> float:
@@ -78,8 +80,12 @@ def check_weights(folder: Path) -> FolderWeights:
     Raises:
         ModelFileError: If there are none, a shard is missing, or a file is truncated or no safetensors.
     """
-    sizes = [_read_header(file) for file in weight_files(folder)]
-    return FolderWeights(sum(size[0] for size in sizes), sum(size[1] for size in sizes))
+    headers = [_read_header(file) for file in weight_files(folder)]
+    return FolderWeights(
+        n_bytes=sum(header.n_bytes for header in headers),
+        n_elements=sum(header.n_elements for header in headers),
+        names=frozenset().union(*(header.names for header in headers)),
+    )
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -130,8 +136,8 @@ def _no_weights(folder: Path) -> str:
     return f"{folder}: expected *.safetensors beside config.json, got no weights. Download the model again."
 
 
-def _read_header(file: Path) -> tuple[int, int]:
-    """Bytes and elements of a safetensors file's tensors."""
+def _read_header(file: Path) -> FolderWeights:
+    """What one safetensors file holds."""
     size = file.stat().st_size
     try:
         with file.open("rb") as stream:
@@ -139,9 +145,9 @@ def _read_header(file: Path) -> tuple[int, int]:
             if not 2 <= length <= size - 8:
                 raise ValueError(f"a header of {length:,} bytes in a file of {size:,}")
             header = json.loads(stream.read(length))
-        tensors = [entry for name, entry in header.items() if name != "__metadata__"]
-        n_bytes = max((int(entry["data_offsets"][1]) for entry in tensors), default=0)
-        n_elements = sum(math.prod(entry["shape"]) for entry in tensors)
+        tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        n_bytes = max((int(entry["data_offsets"][1]) for entry in tensors.values()), default=0)
+        n_elements = sum(math.prod(entry["shape"]) for entry in tensors.values())
     except OSError as exc:
         raise ModelFileError(f"{file}: expected a readable file ({exc.strerror}). Check its rights.") from exc
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as exc:
@@ -153,7 +159,7 @@ def _read_header(file: Path) -> tuple[int, int]:
             f"{file}: expected {8 + length + n_bytes:,} bytes by its header, got {size:,}. The file is truncated or "
             "damaged: download it again."
         )
-    return n_bytes, n_elements
+    return FolderWeights(n_bytes, n_elements, frozenset(tensors))
 
 
 def _read_json(folder: Path, name: str) -> dict[str, Any]:

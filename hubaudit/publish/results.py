@@ -85,7 +85,7 @@ def model_index_results(report: Report, *, url: str) -> list[dict[str, Any]]:
                 metric_value=float(f"{value:.6g}"),
                 source_name=SOURCE_NAME,
                 source_url=url,
-                **dataset,  # type: ignore[arg-type]
+                **dataset,  # type: ignore[arg-type]  # keywords of several types
             )
         )
 

@@ -126,7 +126,7 @@ def _repo_of(variant: VariantReport) -> str | None:
 
 def _check_id(repo_id: str) -> None:
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # loaded lazily
 
     try:
         validate_repo_id(repo_id)

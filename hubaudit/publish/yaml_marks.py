@@ -14,7 +14,7 @@ _BREAK = re.compile(r"\r\n|\r|\n")
 _COMMENT = re.compile(r"#[^\r\n]*")
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     """Composes nodes as PyYAML does, except that an alias is a node of its own place."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
