@@ -27,15 +27,9 @@ for _name in ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS
 assert "huggingface_hub" not in sys.modules
 sys.path.insert(0, str(Path(__file__).parent / "hub"))
 
-from tiny_llama import save_tiny_llama  # noqa: E402
+from tiny_llama import byte_tokenizer, save_tiny_llama  # noqa: E402
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
-
-CHAT_TEMPLATE = (
-    "{% for message in messages %}<|user|>{{ message['content'] }}{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
-
 
 @pytest.fixture
 def shared() -> Path:
@@ -47,23 +41,8 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_tokenizer() -> Any:
-    """A byte-level tokenizer: every text is one token a byte, plus four special tokens and a chat template."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    special = ["<pad>", "<eos>", "<|user|>", "<|assistant|>"]
-    vocabulary = {token: index for index, token in enumerate([*special, *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="<pad>",
-        eos_token="<eos>",
-        additional_special_tokens=["<|user|>", "<|assistant|>"],
-        chat_template=CHAT_TEMPLATE,
-    )
+    """The tokenizer of the tiny models."""
+    return byte_tokenizer()
 
 
 @pytest.fixture(scope="session")

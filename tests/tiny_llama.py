@@ -1,9 +1,35 @@
-"""A tiny random Llama on disk."""
+"""A tiny random Llama on disk, and its tokenizer."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|user|>{{ message['content'] }}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def byte_tokenizer() -> Any:
+    """A byte-level tokenizer: every text is one token a byte, plus four special tokens and a chat template."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    special = ["<pad>", "<eos>", "<|user|>", "<|assistant|>"]
+    vocabulary = {token: index for index, token in enumerate([*special, *alphabet])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        additional_special_tokens=["<|user|>", "<|assistant|>"],
+        chat_template=CHAT_TEMPLATE,
+    )
 
 
 def save_tiny_llama(folder: Path, tokenizer: Any, *, seed: int = 0, **overrides: Any) -> Path:
