@@ -30,7 +30,7 @@ def audit(
     layers: Sequence[int] | None = None,
     device: str = "auto",
     dtype: str = "auto",
-    batch_tokens: int = 2048,
+    batch_tokens: int | None = None,
     weights: Literal["item", "token"] = "item",
     seed: int = 0,
     cache_dir: Path | str | None = None,
@@ -53,7 +53,7 @@ def audit(
         layers: Decoder blocks to read; None takes six.
         device: Where to compute.
         dtype: Number format of the activations.
-        batch_tokens: Tokens of a batch.
+        batch_tokens: Tokens of a batch; None for 1024 on a CPU, 8192 on a GPU.
         weights: `item` or `token`.
         seed: Seed of samples and resampling.
         cache_dir: Where evidence is kept.

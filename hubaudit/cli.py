@@ -101,7 +101,9 @@ def audit(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     dtype: Annotated[str, typer.Option(help="auto, bfloat16, float16 or float32.")] = "auto",
-    batch_tokens: Annotated[int, typer.Option(help="Tokens of a batch, padding included.")] = 2048,
+    batch_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of a batch, padding included (default 1024, on a GPU 8192).")
+    ] = None,
     weights: Annotated[str, typer.Option(help="item or token: what weighs the same in risks and drift.")] = "item",
     seed: Annotated[int, typer.Option(help="Seed of every sample and resampling.")] = 0,
     out: Out = Path("audit-report"),

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hubaudit.ahead import Ahead
 from hubaudit.choose_variants import choose_variants
 from hubaudit.collect import Evidence, EvidenceStore, Plan, build_plan, collect
 from hubaudit.collect.precision import computed_in
 from hubaudit.collect.run import model_facts
+from hubaudit.collect.shared_prefix import SharedPrefixCheck
 from hubaudit.compare import Answers, changed_items, compare_answers, compare_features, read_answers
 from hubaudit.contrasts import Probe, base_probe, compare_directions, compare_monitor, read_probe
 from hubaudit.diagnose import diagnose
@@ -52,8 +54,13 @@ __all__ = ["Pipeline"]
 
 DEFAULT_THETA0_DEGREES = 5.0
 N_LAYERS_READ = 6
+# On a CPU more only leaves the caches; on a GPU fewer leave it idle.
+BATCH_TOKENS = {"cpu": 1024, "cuda": 8192}
 HAS_OWN_FILES = ("dense", "gguf", "lora")
 BUILTIN_TASKS = ("builtin", "builtin-answers")
+
+
+_Files = Ahead[tuple[ModelSource, str]]
 
 
 class Pipeline:
@@ -64,6 +71,7 @@ class Pipeline:
         self.settings = settings
         self.progress = progress
         self.device = resolve_device(settings.device)
+        self.batch_tokens = settings.batch_tokens or BATCH_TOKENS[self.device.type]
         self.findings: list[Finding] = []
         self.seconds: dict[str, float] = {}
         self.interrupted = False
@@ -87,6 +95,8 @@ class Pipeline:
             plan = self._plan(tasks, contrast, tokenizer, context)
         base_id = content_id(base_source)
         base = self._open(plan, base_source, base_id, base_id)
+        # Each variant's files are fetched and hashed while the model before it runs.
+        ahead = self._ahead(specs[0], base_source) if specs else None
         floors = self._base(base, base_source, base_id, context)
         base_hidden = base.hidden()
         labels = np.asarray([1] * len(contrast.prompts_a) + [0] * len(contrast.prompts_b)) if contrast else None
@@ -103,7 +113,9 @@ class Pipeline:
             if done and not self.interrupted:
                 left = (time.perf_counter() - started) / done * (len(specs) - done)
                 self.progress.say(f"{done} of {len(specs)} variants done, about {time_left(left)} left")
-            variants.append(self._variant(spec, job, floor, diameter))
+            files, more = ahead, done + 1 < len(specs) and not self.interrupted
+            ahead = self._ahead(specs[done + 1], base_source) if more else None
+            variants.append(self._variant(spec, files, job, floor, diameter))
         report = self._report(job, tasks, contrast, floor, variants)
         diagnose(report)
         return report
@@ -186,7 +198,7 @@ class Pipeline:
             text = "the base has no chat template; the contrast prompts were used as they are"
             self.findings.append(Finding(id="no_chat_template", severity="notice", text=text))
         layers = self._layers(int(config.num_hidden_layers)) if contrast else ()
-        return build_plan(tokenized, prompts, batch_tokens=self.settings.batch_tokens, layers=layers)
+        return build_plan(tokenized, prompts, batch_tokens=self.batch_tokens, layers=layers)
 
     def _layers(self, n_layers: int) -> tuple[int, ...]:
         if self.settings.layers is None:
@@ -217,7 +229,7 @@ class Pipeline:
 
     def _base(self, evidence: Evidence, source: ModelSource, content: str, context: BaseContext) -> dict[str, Evidence]:
         """Collect the base, and a sample of it again in other ways of computing."""
-        plans = floor_plans(evidence.plan, self.settings.batch_tokens)
+        plans = floor_plans(evidence.plan, self.batch_tokens)
         floors = {name: self._open(plan, source, content, content, way=name) for name, plan in plans.items()}
         if all(entry.complete for entry in (evidence, *floors.values())):
             self.progress.say(f"{short_spec(source.spec)}: evidence of an earlier run is used")
@@ -227,15 +239,15 @@ class Pipeline:
         model = self._load(source, context)
         try:
             facts = model_facts(model, content)
-            self._collect(model, evidence, content, "base")
+            check = self._collect(model, evidence, content, "base")
             with self._step("compute floor", sum(plan.n_tokens for plan in plans.values())), self._timed("floor"):
                 for name, entry in floors.items():
                     if name == "dtype":
                         other = getattr(torch, _other_dtype(model.dtype))
                         with computed_in(model, other):
-                            collect(model, entry, facts, advance=self.progress.advance)
+                            collect(model, entry, facts, check=check, advance=self.progress.advance)
                     else:
-                        collect(model, entry, facts, advance=self.progress.advance)
+                        collect(model, entry, facts, check=check, advance=self.progress.advance)
         finally:
             model.close()
         return floors
@@ -244,15 +256,24 @@ class Pipeline:
         with self._step(f"loading {short_spec(source.spec)}", 0), self._timed(f"load {source.spec}"):
             return load_model(source, base=context, dtype=self.settings.dtype, device=self.settings.device)
 
-    def _collect(self, model: LoadedModel, evidence: Evidence, content: str, label: str) -> None:
+    def _collect(self, model: LoadedModel, evidence: Evidence, content: str, label: str) -> SharedPrefixCheck:
         with self._step(f"running {short_spec(label)}", evidence.plan.n_tokens), self._timed(f"run {label}"):
-            collect(model, evidence, model_facts(model, content), advance=self.progress.advance)
+            return collect(model, evidence, model_facts(model, content), advance=self.progress.advance)
 
-    def _variant(self, spec: str, job: _Job, floor: ComputeFloor, diameter: float) -> VariantReport:
-        if self.interrupted:
+    def _ahead(self, spec: str, base: ModelSource) -> _Files:
+        def fetch() -> tuple[ModelSource, str]:
+            source = resolve_variant(spec, base, progress=self.progress)
+            return source, content_id(source)
+
+        return Ahead(fetch)
+
+    def _variant(
+        self, spec: str, files: _Files | None, job: _Job, floor: ComputeFloor, diameter: float
+    ) -> VariantReport:
+        if self.interrupted or files is None:
             return VariantReport(spec=spec, status="interrupted", error=_interrupted())
         try:
-            return self._audit_variant(spec, job, floor, diameter)
+            return self._audit_variant(spec, files, job, floor, diameter)
         except HubAuditError as exc:
             self.progress.say(f"{spec}: {exc}")
             failure = Failure(type=type(exc).__name__, message=str(exc), exit_code=exc.exit_code)
@@ -261,13 +282,15 @@ class Pipeline:
             self.interrupted = True
             return VariantReport(spec=spec, status="interrupted", error=_interrupted())
 
-    def _audit_variant(self, spec: str, job: _Job, floor: ComputeFloor, diameter: float) -> VariantReport:
+    def _audit_variant(
+        self, spec: str, files: _Files, job: _Job, floor: ComputeFloor, diameter: float
+    ) -> VariantReport:
         settings = self.settings
-        source = resolve_variant(spec, job.base_source, progress=self.progress)
+        with self._timed(f"wait for {spec}"):
+            source, content = files.result()
         tokenizer = None
         if source.kind in HAS_OWN_FILES:
             tokenizer = compare_tokenizers(source.path, job.tokenizer, job.plan)
-        content = content_id(source)
         evidence = self._open(job.plan, source, content, job.base_id)
         if evidence.complete:
             self.progress.say(f"{short_spec(spec)}: evidence of an earlier run is used")
@@ -334,7 +357,7 @@ class Pipeline:
             seed=settings.seed,
             settings={
                 "limit": settings.limit,
-                "batch_tokens": settings.batch_tokens,
+                "batch_tokens": self.batch_tokens,
                 "weights": settings.weights,
                 "dtype": settings.dtype,
                 "alignment": "identity",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -22,28 +23,34 @@ from hubaudit.progress import Silent
 __all__ = ["LineProgress", "TerminalProgress", "listener"]
 
 
+class _Step(threading.local):
+    """A thread's own step: the next variant downloads while another one runs."""
+
+    task: TaskID | None = None
+
+
 class TerminalProgress:
-    """Shows the current step as a bar that goes away when it is done."""
+    """Shows the current step of each thread as a bar that goes away when it is done."""
 
     def __init__(self, bars: Progress) -> None:
         """Draw into an opened set of bars."""
         self._bars = bars
-        self._task: TaskID | None = None
+        self._here = _Step()
 
     def begin(self, label: str, total: int) -> None:
         """Show a new bar; without a total it only moves."""
-        self._task = self._bars.add_task(label, total=total or None)
+        self._here.task = self._bars.add_task(label, total=total or None)
 
     def advance(self, amount: int) -> None:
         """Move the bar."""
-        if self._task is not None:
-            self._bars.advance(self._task, amount)
+        if self._here.task is not None:
+            self._bars.advance(self._here.task, amount)
 
     def end(self) -> None:
         """Take the bar away."""
-        if self._task is not None:
-            self._bars.remove_task(self._task)
-            self._task = None
+        if self._here.task is not None:
+            self._bars.remove_task(self._here.task)
+            self._here.task = None
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""

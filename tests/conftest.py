@@ -31,6 +31,7 @@ from tiny_llama import byte_tokenizer, save_tiny_llama  # noqa: E402
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
+
 @pytest.fixture
 def shared() -> Path:
     """The folder of papers' tables and real data, which only the developers' machines have."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from hubaudit.collect.plan import Plan
 from hubaudit.files import write_file
@@ -53,6 +54,7 @@ class EvidenceStore:
     def __init__(self, folder: Path) -> None:
         """Use a folder, which need not exist yet."""
         self.folder = folder
+        self._heads = _Heads(folder / "heads")
 
     def open(self, plan: Plan, key: dict[str, Any]) -> Evidence:
         """The entry of one model for one plan, empty when it was never collected.
@@ -63,13 +65,50 @@ class EvidenceStore:
         """
         text = json.dumps({"version": EVIDENCE_VERSION, "plan": plan.digest, **key}, sort_keys=True)
         name = hashlib.sha256(text.encode()).hexdigest()[:32]
-        return Evidence(self.folder / name, self.folder / "heads", plan)
+        return Evidence(self.folder / name, self._heads, plan)
+
+
+class _Heads:
+    """Heads by the hash of their numbers; most variants have the base's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        # A model's head is hashed once, however many entries it ends.
+        self._digests = WeakTensorKeyDictionary()
+        self._last: dict[str, tuple[torch.Tensor, torch.Tensor | None]] = {}
+
+    def path(self, digest: str) -> Path:
+        """Where a head is, or would be."""
+        return self.folder / f"{digest}.safetensors"
+
+    def keep(self, head: Head) -> str:
+        """Store a head unless it is there, and return its hash."""
+        digest: str | None = self._digests.get(head.weight, None)  # type: ignore[no-untyped-call]
+        if digest is None or not self.path(digest).exists():
+            tensors = {"weight": head.weight.detach().cpu().contiguous()}
+            if head.bias is not None:
+                tensors["bias"] = head.bias.detach().cpu().contiguous()
+            content = save(tensors)
+            self._digests[head.weight] = digest = hashlib.sha256(content).hexdigest()[:32]
+            if not self.path(digest).exists():
+                write_file(self.path(digest), content)
+        return digest
+
+    def load(self, digest: str) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Weight and bias, memory-mapped; the last two heads are the same objects when asked for again."""
+        if digest not in self._last:
+            with safe_open(self.path(digest), framework="pt") as stream:
+                bias = stream.get_tensor("bias") if "bias" in stream.keys() else None  # noqa: SIM118 (not a dict)
+                self._last[digest] = stream.get_tensor("weight"), bias
+            while len(self._last) > 2:
+                del self._last[next(iter(self._last))]
+        return self._last[digest]
 
 
 class Evidence:
     """What one model left for one plan."""
 
-    def __init__(self, folder: Path, heads: Path, plan: Plan) -> None:
+    def __init__(self, folder: Path, heads: _Heads, plan: Plan) -> None:
         """Address an entry; nothing is read or written yet."""
         self.folder = folder
         self.plan = plan
@@ -90,13 +129,7 @@ class Evidence:
 
     def finish(self, facts: ModelFacts, head: Head) -> None:
         """Store the head and mark the entry complete."""
-        tensors = {"weight": head.weight.detach().cpu().contiguous()}
-        if head.bias is not None:
-            tensors["bias"] = head.bias.detach().cpu().contiguous()
-        content = save(tensors)
-        digest = hashlib.sha256(content).hexdigest()[:32]
-        if not self._head_path(digest).exists():
-            write_file(self._head_path(digest), content)
+        digest = self._heads.keep(head)
         manifest = {"facts": dataclasses.asdict(facts), "head": digest, "shards": len(self.plan.shards)}
         write_file(self.folder / "manifest.json", json.dumps(manifest, indent=1).encode())
 
@@ -107,7 +140,7 @@ class Evidence:
             manifest = self._manifest()
         except (OSError, ValueError):
             return False
-        return self._head_path(manifest["head"]).exists() and all(
+        return self._heads.path(manifest["head"]).exists() and all(
             self.has_shard(shard) for shard in range(len(self.plan.shards))
         )
 
@@ -125,9 +158,7 @@ class Evidence:
     def head(self) -> Head:
         """The model's head, memory-mapped."""
         facts = self.facts
-        with safe_open(self._head_path(self.head_digest), framework="pt") as stream:
-            weight = stream.get_tensor("weight")
-            bias = stream.get_tensor("bias") if "bias" in stream.keys() else None  # noqa: SIM118 (not a dict)
+        weight, bias = self._heads.load(self.head_digest)
         return Head(
             weight=weight,
             bias=bias,
@@ -173,6 +204,3 @@ class Evidence:
 
     def _shard_path(self, shard: int) -> Path:
         return self.folder / f"{shard:05d}.safetensors"
-
-    def _head_path(self, digest: str) -> Path:
-        return self._heads / f"{digest}.safetensors"

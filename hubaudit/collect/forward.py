@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from hubaudit.collect.pack import ModelInputs, packed_inputs, plain_paths
-from hubaudit.collect.plan import PlannedSequence
+from hubaudit.collect.plan import PlannedSequence, cut_batches
 from hubaudit.errors import NonFiniteError, VariantError
 from hubaudit.load import LoadedModel
 from hubaudit.load.non_finite import first_non_finite
@@ -49,8 +49,7 @@ def forward_batch(
     """
     if shared or not any(sequence.branches for sequence in sequences):
         return _run(model, sequences, layers)
-    outputs = [_run_plain(model, sequence, layers) for sequence in sequences]
-    return BatchOutput(torch.cat([one.features for one in outputs]), torch.cat([one.hidden for one in outputs]))
+    return _run_plain(model, sequences, layers)
 
 
 def _run(model: LoadedModel, sequences: Sequence[PlannedSequence], layers: Sequence[int]) -> BatchOutput:
@@ -59,10 +58,36 @@ def _run(model: LoadedModel, sequences: Sequence[PlannedSequence], layers: Seque
     return _read(model, sequences, layers, scored, prompts)
 
 
-def _run_plain(model: LoadedModel, sequence: PlannedSequence, layers: Sequence[int]) -> BatchOutput:
-    texts, places = plain_paths(sequence)
-    scored = [places[at] for at in sequence.scored_positions]
-    return _read(model, texts, layers, scored, [places[at] for _, at in sequence.prompts])
+def _run_plain(model: LoadedModel, sequences: Sequence[PlannedSequence], layers: Sequence[int]) -> BatchOutput:
+    """Every text in full, in batches of their own: what a packed batch holds is several times longer so."""
+    texts: list[PlannedSequence] = []
+    scored, prompts = [], []
+    for sequence in sequences:
+        own, places = plain_paths(sequence)
+        scored += [(len(texts) + places[at][0], places[at][1]) for at in sequence.scored_positions]
+        prompts += [(len(texts) + places[at][0], places[at][1]) for _, at in sequence.prompts]
+        texts += own
+    order = sorted(range(len(texts)), key=lambda text: -len(texts[text].input_ids))
+    budget = len(sequences) * max(len(sequence.input_ids) for sequence in sequences)
+    parts: list[BatchOutput] = []
+    rows: tuple[list[int], list[int]] = ([], [])
+    for start, stop in cut_batches([len(texts[text].input_ids) for text in order], budget):
+        row_of = {text: row for row, text in enumerate(order[start:stop])}
+        chosen = [[index for index, (text, _) in enumerate(wanted) if text in row_of] for wanted in (scored, prompts)]
+        here = [
+            [(row_of[wanted[index][0]], wanted[index][1]) for index in indices]
+            for wanted, indices in zip((scored, prompts), chosen, strict=True)
+        ]
+        parts.append(_read(model, [texts[text] for text in order[start:stop]], layers, *here))
+        rows[0].extend(chosen[0])
+        rows[1].extend(chosen[1])
+    features = torch.cat([part.features for part in parts])
+    hidden = torch.cat([part.hidden for part in parts])
+    return BatchOutput(features[_inverse(rows[0])], hidden[_inverse(rows[1])])
+
+
+def _inverse(order: list[int]) -> torch.Tensor:
+    return torch.argsort(torch.tensor(order, dtype=torch.long))
 
 
 def _read(

@@ -17,12 +17,14 @@ import numpy.typing as npt
 
 from hubaudit.tasks import TokenizedTask
 
-__all__ = ["Plan", "PlanRows", "PlannedSequence", "Scored", "build_plan"]
+__all__ = ["Plan", "PlanRows", "PlannedSequence", "Scored", "build_plan", "cut_batches"]
 
 BATCHES_PER_SHARD = 8
 # A shorter prefix saves less than the mask costs; a longer row costs attention between strangers.
 MIN_PREFIX = 4
 MAX_PACKED_TOKENS = 256
+# What one more call of the model costs, in tokens: two batches without padding beat one with more padding than this.
+CALL_TOKENS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,15 +181,36 @@ def build_plan(
     groups.append([_Text(ids, prompt=index) for index, ids in enumerate(prompts)])
     sequences = [sequence for group in groups for sequence in _packed(group)]
     sequences.sort(key=lambda sequence: -len(sequence.input_ids))
-    batches: list[tuple[int, int]] = []
-    start = 0
-    while start < len(sequences):
-        length = len(sequences[start].input_ids)
-        stop = min(start + max(1, batch_tokens // length), len(sequences))
-        batches.append((start, stop))
-        start = stop
+    batches = cut_batches([len(sequence.input_ids) for sequence in sequences], batch_tokens)
     shards = (tuple(batches[at : at + BATCHES_PER_SHARD]) for at in range(0, len(batches), BATCHES_PER_SHARD))
     return Plan(tuple(tasks), tuple(sequences), tuple(shards), tuple(layers), len(prompts))
+
+
+def cut_batches(lengths: Sequence[int], batch_tokens: int) -> list[tuple[int, int]]:
+    """Cut falling lengths into runs of the least total cost, padding and calls counted in tokens.
+
+    Args:
+        lengths: Tokens of each sequence, the longest first.
+        batch_tokens: Most tokens of a run, padding included, unless it is a single sequence.
+
+    Returns:
+        First and one past the last sequence of each run.
+    """
+    cost, first = [0] * (len(lengths) + 1), [0] * (len(lengths) + 1)
+    for stop in range(1, len(lengths) + 1):
+        # The longest sequence of a run is its first one; a run of one is always allowed.
+        start = stop - 1
+        cost[stop], first[stop] = cost[start] + CALL_TOKENS + lengths[start], start
+        while start > 0 and (stop - start + 1) * lengths[start - 1] <= batch_tokens:
+            start -= 1
+            padded = cost[start] + CALL_TOKENS + (stop - start) * lengths[start]
+            if padded < cost[stop]:
+                cost[stop], first[stop] = padded, start
+    runs, stop = [], len(lengths)
+    while stop:
+        runs.append((first[stop], stop))
+        stop = first[stop]
+    return runs[::-1]
 
 
 def _texts(task_index: int, task: TokenizedTask, item_index: int) -> list[_Text]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from hubaudit.load import LoadedModel
+from hubaudit.load.emulated_products import multiply_in_float32, products_are_emulated
 
 __all__ = ["computed_in"]
 
@@ -49,4 +50,6 @@ def computed_in(model: LoadedModel, dtype: torch.dtype) -> Iterator[None]:
             if next(module.parameters(recurse=False), None) is not None:
                 hooks.callback(module.register_forward_pre_hook(before, prepend=True).remove)
                 hooks.callback(module.register_forward_hook(after, always_call=True).remove)
+        if products_are_emulated(dtype, model.device):
+            hooks.callback(multiply_in_float32(model.model))
         yield

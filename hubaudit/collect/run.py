@@ -11,7 +11,7 @@ from hubaudit.collect.evidence import Evidence, ModelFacts
 from hubaudit.collect.forward import forward_batch
 from hubaudit.collect.plan import Plan
 from hubaudit.collect.score import gold_rows, score_options
-from hubaudit.collect.shared_prefix import check_shared_prefix
+from hubaudit.collect.shared_prefix import SharedPrefixCheck, check_shared_prefix
 from hubaudit.errors import VariantError
 from hubaudit.load import LoadedModel
 from hubaudit.load.memory import memory_guard
@@ -24,15 +24,20 @@ def collect(
     evidence: Evidence,
     facts: ModelFacts,
     *,
+    check: SharedPrefixCheck | None = None,
     advance: Callable[[int], None] = lambda _: None,
-) -> None:
+) -> SharedPrefixCheck:
     """Fill an evidence entry.
 
     Args:
         model: The model.
         evidence: Where to store; shards that are there already are not run again.
         facts: What the report says about the model.
+        check: Whether shared prefixes are computed once, as found for this model before; None checks it.
         advance: Called with the number of tokens after every batch.
+
+    Returns:
+        The check.
 
     Raises:
         VariantError: If a token id lies outside the model's vocabulary, or a feature is not finite.
@@ -47,7 +52,7 @@ def collect(
             f"{plan.max_token_id}; the vocabularies do not match"
         )
     with memory_guard(f"a batch of {model.source.spec}"):
-        check = check_shared_prefix(model, plan)
+        check = check or check_shared_prefix(model, plan)
         for shard in range(len(plan.shards)):
             if evidence.has_shard(shard):
                 advance(sum(len(sequence.input_ids) for sequence in plan.shard_sequences(shard)))
@@ -56,6 +61,7 @@ def collect(
     if check.note:
         facts = dataclasses.replace(facts, notes=(*facts.notes, check.note))
     evidence.finish(facts, model.head)
+    return check
 
 
 def _run_shard(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from hubaudit.load.emulated_products import multiply_in_float32, products_are_emulated
 from hubaudit.load.head_map import measure_head
 from hubaudit.load.model import LoadedModel, ModelSource
 from hubaudit.load.placement import dtype_name
@@ -45,6 +46,8 @@ def assemble(
         VariantError: If the head cannot be observed or does not give the model's logits.
     """
     model = model.to(device).eval().requires_grad_(False)
+    if products_are_emulated(dtype, device):
+        multiply_in_float32(model)
     with quiet_transformers():
         head, check = measure_head(model, quantized=head_quantized)
     return LoadedModel(

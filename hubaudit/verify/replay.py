@@ -99,7 +99,7 @@ def settings_of(report: Report, *, cache_dir: Path | None) -> AuditSettings:
         layers=tuple(report.contrast.layers) if report.contrast is not None else None,
         device=report.environment.get("device", "cpu"),
         dtype=str(dtype),
-        batch_tokens=int(batch_tokens or 0),
+        batch_tokens=int(batch_tokens) if batch_tokens else None,
         weights=cast("Weights", weights),
         seed=report.seed,
     )
