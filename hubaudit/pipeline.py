@@ -32,7 +32,6 @@ from hubaudit.rank import rank_variants
 from hubaudit.record import contrast_report, model_report, task_reports
 from hubaudit.report.schema import BaseReport, ComputeFloor, Failure, Finding, Report, VariantReport
 from hubaudit.settings import default_cache_dir
-from hubaudit.stats.k_feat import k_feat
 from hubaudit.tasks import (
     ContrastSet,
     Task,
@@ -77,7 +76,7 @@ class Pipeline:
         self.interrupted = False
         cache = settings.cache_dir or default_cache_dir()
         folder = cache if settings.resume else cache / f"run-{os.getpid()}-{time.time_ns()}"
-        self.store = EvidenceStore(folder / "evidence")
+        self.store = EvidenceStore(folder / "evidence", self.device)
 
     def run(self) -> Report:
         """Audit the base and every variant.
@@ -102,7 +101,7 @@ class Pipeline:
         labels = np.asarray([1] * len(contrast.prompts_a) + [0] * len(contrast.prompts_b)) if contrast else None
         probe = self._probe(base_hidden, labels, plan, base.facts.n_layers) if labels is not None else None
         with self._timed("k_feat"):
-            diameter = k_feat(base.head())
+            diameter = base.k_feat
         with self._timed("floor"):
             other = _other_dtype(base.facts.dtype)
             floor = floor_figures(floors, labels, settings.weights, settings.seed, other, k_feat=diameter)
@@ -253,6 +252,7 @@ class Pipeline:
         return floors
 
     def _load(self, source: ModelSource, context: BaseContext) -> LoadedModel:
+        self.store.release()
         with self._step(f"loading {short_spec(source.spec)}", 0), self._timed(f"load {source.spec}"):
             return load_model(source, base=context, dtype=self.settings.dtype, device=self.settings.device)
 

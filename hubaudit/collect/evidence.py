@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from hubaudit.collect.plan import Plan
 from hubaudit.files import write_file
 from hubaudit.stats.head import Head
+from hubaudit.stats.k_feat import k_feat, k_feat_case
 
 __all__ = ["Evidence", "EvidenceStore", "ModelFacts"]
 
@@ -51,10 +53,14 @@ class ModelFacts:
 class EvidenceStore:
     """A folder of evidence, one entry for each (model, plan, way of computing)."""
 
-    def __init__(self, folder: Path) -> None:
-        """Use a folder, which need not exist yet."""
+    def __init__(self, folder: Path, device: torch.device | None = None) -> None:
+        """Use a folder, which need not exist yet; heads are read onto `device`, where their products are computed."""
         self.folder = folder
-        self._heads = _Heads(folder / "heads")
+        self._heads = _Heads(folder / "heads", device or torch.device("cpu"))
+
+    def release(self) -> None:
+        """Let go of heads in memory, so that the next model fits; they are read again when needed."""
+        self._heads.release()
 
     def open(self, plan: Plan, key: dict[str, Any]) -> Evidence:
         """The entry of one model for one plan, empty when it was never collected.
@@ -71,8 +77,9 @@ class EvidenceStore:
 class _Heads:
     """Heads by the hash of their numbers; most variants have the base's."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, device: torch.device) -> None:
         self.folder = folder
+        self.device = device
         # A model's head is hashed once, however many entries it ends.
         self._digests = WeakTensorKeyDictionary()
         self._last: dict[str, tuple[torch.Tensor, torch.Tensor | None]] = {}
@@ -94,15 +101,32 @@ class _Heads:
                 write_file(self.path(digest), content)
         return digest
 
+    def k_feat(self, digest: str, head: Callable[[], Head]) -> float:
+        """The diameter of a head, from its file where it was computed before."""
+        path = self.path(digest).with_suffix(".k_feat.json")
+        key = f"{k_feat_case(head())}, scale {head().scale!r}"
+        try:
+            known = json.loads(path.read_text())
+        except (OSError, ValueError):
+            known = {}
+        if key not in known:
+            known[key] = k_feat(head())
+            write_file(path, json.dumps(known).encode())
+        return float(known[key])
+
     def load(self, digest: str) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Weight and bias, memory-mapped; the last two heads are the same objects when asked for again."""
+        """Weight and bias, on the CPU memory-mapped; the last two are the same objects when asked for again."""
         if digest not in self._last:
-            with safe_open(self.path(digest), framework="pt") as stream:
+            with safe_open(self.path(digest), framework="pt", device=str(self.device)) as stream:
                 bias = stream.get_tensor("bias") if "bias" in stream.keys() else None  # noqa: SIM118 (not a dict)
                 self._last[digest] = stream.get_tensor("weight"), bias
             while len(self._last) > 2:
                 del self._last[next(iter(self._last))]
         return self._last[digest]
+
+    def release(self) -> None:
+        """Forget the heads in memory."""
+        self._last.clear()
 
 
 class Evidence:
@@ -156,7 +180,7 @@ class Evidence:
         return str(self._manifest()["head"])
 
     def head(self) -> Head:
-        """The model's head, memory-mapped."""
+        """The model's head, on the store's device."""
         facts = self.facts
         weight, bias = self._heads.load(self.head_digest)
         return Head(
@@ -167,6 +191,11 @@ class Evidence:
             tied=facts.head_tied,
             quantized=facts.head_quantized,
         )
+
+    @property
+    def k_feat(self) -> float:
+        """Diameter of the head's rows, computed once for each head and kept beside it."""
+        return self._heads.k_feat(self.head_digest, self.head)
 
     def features(self, shard: int) -> torch.Tensor:
         """(rows, d) head inputs at the gold tokens of one shard, in the model's dtype."""

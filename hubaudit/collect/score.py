@@ -14,7 +14,7 @@ from hubaudit.stats.head import Head
 
 __all__ = ["OptionScores", "gold_rows", "score_options"]
 
-LOGITS_PER_CHUNK = 2**24
+LOGITS_PER_CHUNK = 2**23
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +48,6 @@ def score_options(features: torch.Tensor, sequences: Sequence[PlannedSequence], 
     option_of, row_of, token_of, gold_of = (np.asarray(column) for column in zip(*pairs, strict=True))
     log_p = np.zeros(len(pairs))
     best = np.zeros(features.shape[0], dtype=np.int64)
-    is_gold = np.zeros(features.shape[0], dtype=bool)
-    is_gold[row_of[gold_of]] = True
     step = max(1, LOGITS_PER_CHUNK // head.weight.shape[0])
     for start in range(0, features.shape[0], step):
         logits = head.logits(features[start : start + step].to(head.weight.device))
@@ -58,8 +56,7 @@ def score_options(features: torch.Tensor, sequences: Sequence[PlannedSequence], 
         tokens = torch.from_numpy(token_of[here]).to(logits.device)
         normalizer = torch.logsumexp(logits, dim=-1)
         log_p[here] = (logits[rows, tokens] - normalizer[rows]).double().cpu().numpy()
-        gold = np.flatnonzero(is_gold[start : start + step])
-        best[start + gold] = logits[torch.from_numpy(gold).to(logits.device)].argmax(dim=-1).cpu().numpy()
+        best[start : start + step] = logits.argmax(dim=-1).cpu().numpy()
     sums = np.asarray(np.bincount(option_of, weights=log_p), dtype=np.float64)
     return OptionScores(sums, best[row_of[gold_of]])
 
