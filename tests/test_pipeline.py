@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from safetensors.numpy import save_file
 from tiny_llama import save_tiny_llama
 
 import hubaudit
+from hubaudit import pipeline as pipeline_module
 from hubaudit.errors import AccessError, InputError
 from hubaudit.pipeline import Pipeline
 from hubaudit.progress import Silent
@@ -191,6 +193,35 @@ def test_one_more_variant_needs_one_more_pass(
     assert loaded == [*first, "rtn:5@g16"]
     run(tiny_base, ["rtn:5@g16"], inputs, cache_dir=tmp_path, resume=False)
     assert len(loaded) == 5
+
+
+def test_the_next_variant_is_fetched_while_one_runs(
+    tiny_base: Path, inputs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each model's run waits for the fetch of the one after it: only a fetch beside the run lets it go on."""
+    fetched = {name: threading.Event() for name in ("rtn:4@g16", "rtn:5@g16", "rtn:6@g16")}
+    after = {"base": "rtn:4@g16", "rtn:4@g16": "rtn:5@g16", "rtn:5@g16": "rtn:6@g16"}
+    resolve, collect = pipeline_module.resolve_variant, Pipeline._collect
+
+    def resolved(spec: str, *arguments: Any, **options: Any) -> Any:
+        fetched[spec].set()
+        return resolve(spec, *arguments, **options)
+
+    def collected(self: Pipeline, model: Any, evidence: Any, content: str, label: str) -> Any:
+        if label in after:
+            assert fetched[after[label]].wait(20)
+        return collect(self, model, evidence, content, label)
+
+    monkeypatch.setattr(pipeline_module, "resolve_variant", resolved)
+    monkeypatch.setattr(Pipeline, "_collect", collected)
+    report = run(tiny_base, list(fetched), inputs, cache_dir=tmp_path)
+    assert [variant.status for variant in report.variants] == ["done"] * 3
+
+
+def test_the_batch_in_the_report_is_the_one_that_ran(tiny_base: Path, inputs: dict[str, str], report: Report) -> None:
+    assert report.settings["batch_tokens"] == 1024
+    other = run(tiny_base, ["rtn:8@g16"], inputs, batch_tokens=300)
+    assert other.settings["batch_tokens"] == 300
 
 
 def test_the_user_may_interrupt_and_keep_what_is_finished(

@@ -109,10 +109,11 @@ class _Heads:
             known = json.loads(path.read_text())
         except (OSError, ValueError):
             known = {}
-        if key not in known:
-            known[key] = k_feat(head())
-            write_file(path, json.dumps(known).encode())
-        return float(known[key])
+        value = known.get(key) if isinstance(known, dict) else None
+        if not isinstance(value, float):
+            value = k_feat(head())
+            write_file(path, json.dumps({key: value}).encode())
+        return value
 
     def load(self, digest: str) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Weight and bias, on the CPU memory-mapped; the last two are the same objects when asked for again."""

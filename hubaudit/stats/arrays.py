@@ -35,7 +35,7 @@ def namespace(x: Array) -> Any:
 def as_array(x: Any) -> Array:
     """`x` as it is where it is an array or tensor (without its gradient), else as a numpy array."""
     if _compat.is_array_api_obj(x):
-        return x.detach() if hasattr(x, "detach") else x
+        return x.detach() if getattr(x, "requires_grad", False) else x
     return np.asarray(x)
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from hubaudit.collect import EvidenceStore, Plan, collect
+from hubaudit.collect import evidence as evidence_module
 from hubaudit.collect import run as run_module
 from hubaudit.collect.run import model_facts
 from hubaudit.errors import OutOfDiskError, VariantError
@@ -118,3 +119,46 @@ def test_a_full_disk_is_told_as_such(
     with pytest.raises(OutOfDiskError, match="the disk is full"):
         collect(tiny_model, evidence, model_facts(tiny_model, "x"))
     assert list(evidence.folder.iterdir()) == []
+
+
+def test_k_feat_is_computed_once_for_each_head(
+    tmp_path: Path, tiny_model: LoadedModel, tiny_plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evidence = entry(tmp_path, tiny_plan())
+    collect(tiny_model, evidence, model_facts(tiny_model, "x"))
+    value = evidence.k_feat
+    assert value == pytest.approx(float(torch.cdist(tiny_model.head.weight, tiny_model.head.weight).max()), rel=1e-5)
+
+    def again(_: object) -> float:
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(evidence_module, "k_feat", again)
+    other = entry(tmp_path, tiny_plan(), model="another with the same head")
+    collect(tiny_model, other, model_facts(tiny_model, "x"))
+    assert other.k_feat == value
+
+
+def test_a_broken_k_feat_file_is_computed_again(
+    tmp_path: Path, tiny_model: LoadedModel, tiny_plan: Callable[..., Plan]
+) -> None:
+    evidence = entry(tmp_path, tiny_plan())
+    collect(tiny_model, evidence, model_facts(tiny_model, "x"))
+    value = evidence.k_feat
+    (file,) = (tmp_path / "evidence" / "heads").glob("*.k_feat.json")
+    file.write_text("[")
+    assert entry(tmp_path, tiny_plan()).k_feat == value
+
+
+def test_a_head_is_hashed_once(
+    tmp_path: Path, tiny_model: LoadedModel, tiny_plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = EvidenceStore(tmp_path / "evidence")
+    saved: list[set[str]] = []
+    save = evidence_module.save
+    monkeypatch.setattr(evidence_module, "save", lambda tensors: saved.append(set(tensors)) or save(tensors))
+    entries = [store.open(tiny_plan(), {"n": n}) for n in range(3)]
+    for one in entries:
+        collect(tiny_model, one, model_facts(tiny_model, "x"))
+    assert sum("weight" in names for names in saved) == 1
+    assert len({one.head_digest for one in entries}) == 1
+    assert entries[0].head().weight is entries[1].head().weight

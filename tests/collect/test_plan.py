@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from hubaudit.collect import Plan
 from hubaudit.collect.pack import plain_paths
+from hubaudit.collect.plan import CALL_TOKENS, cut_batches
 
 
 def test_every_option_can_be_read_off_the_packed_sequences(tiny_plan: Callable[..., Plan]) -> None:
@@ -49,6 +53,32 @@ def test_batches_keep_the_budget_and_lose_nothing(tiny_plan: Callable[..., Plan]
     assert len(batches) > 1
     for batch in batches:
         assert len(batch) == 1 or len(batch) * max(len(one.input_ids) for one in batch) <= 120
+
+
+def _cost(lengths: list[int], cuts: tuple[int, ...], budget: int) -> float:
+    """Tokens and calls of one way of cutting; infinite where a run is too long."""
+    edges = (0, *cuts, len(lengths))
+    total = 0.0
+    for start, stop in itertools.pairwise(edges):
+        padded = (stop - start) * lengths[start]
+        total += CALL_TOKENS + padded if stop - start == 1 or padded <= budget else math.inf
+    return total
+
+
+@pytest.mark.parametrize("budget", [1, 100, 300, 10_000])
+def test_no_other_batches_cost_less(budget: int) -> None:
+    rng = np.random.default_rng(budget)
+    for n in range(1, 9):
+        lengths = sorted(rng.integers(1, 150, n).tolist(), reverse=True)
+        runs = cut_batches(lengths, budget)
+        assert [start for start, _ in runs] + [n] == [0] + [stop for _, stop in runs]
+        ours = _cost(lengths, tuple(stop for _, stop in runs[:-1]), budget)
+        ways = (cuts for count in range(n) for cuts in itertools.combinations(range(1, n), count))
+        assert ours == min(_cost(lengths, cuts, budget) for cuts in ways)
+
+
+def test_nothing_to_run_has_no_batches() -> None:
+    assert cut_batches([], 100) == []
 
 
 def test_rows_are_the_gold_tokens(tiny_plan: Callable[..., Plan]) -> None:
