@@ -26,6 +26,7 @@ from hubaudit.errors import AccessError, HubAuditError, InputError
 from hubaudit.floor import floor_figures, floor_plans
 from hubaudit.hub import resolve_base, resolve_variant
 from hubaudit.load import BaseContext, LoadedModel, ModelSource, content_id, load_model
+from hubaudit.load.memory import memory_guard
 from hubaudit.load.placement import resolve_device, resolve_dtype
 from hubaudit.progress import short_spec, time_left
 from hubaudit.rank import rank_variants
@@ -102,7 +103,7 @@ class Pipeline:
         probe = self._probe(base_hidden, labels, plan, base.facts.n_layers) if labels is not None else None
         with self._timed("k_feat"):
             diameter = base.k_feat
-        with self._timed("floor"):
+        with self._timed("floor"), memory_guard("the statistics of the base"):
             other = _other_dtype(base.facts.dtype)
             floor = floor_figures(floors, labels, settings.weights, settings.seed, other, k_feat=diameter)
         job = _Job(plan, context, tokenizer, base_source, base_id, base, read_answers(base), base_hidden, labels, probe)
@@ -303,7 +304,8 @@ class Pipeline:
         started = time.perf_counter()
         answers = read_answers(evidence)
         agreement = compare_answers(job.answers, answers, job.plan, seed=settings.seed)
-        features = compare_features(job.base, evidence, weights=settings.weights, k_feat=diameter)
+        with memory_guard(f"the statistics of {spec}"):
+            features = compare_features(job.base, evidence, weights=settings.weights, k_feat=diameter)
         report = VariantReport(
             spec=spec,
             status="done",

@@ -18,6 +18,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from hubaudit.collect.plan import Plan
 from hubaudit.files import write_file
+from hubaudit.load.memory import is_out_of_memory
 from hubaudit.stats.head import Head
 from hubaudit.stats.k_feat import k_feat, k_feat_case
 
@@ -111,23 +112,36 @@ class _Heads:
             known = {}
         value = known.get(key) if isinstance(known, dict) else None
         if not isinstance(value, float):
-            value = k_feat(head())
+            value = _k_feat(head())
             write_file(path, json.dumps({key: value}).encode())
         return value
 
     def load(self, digest: str) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Weight and bias, on the CPU memory-mapped; the last two are the same objects when asked for again."""
-        if digest not in self._last:
+        if digest in self._last:
+            self._last[digest] = self._last.pop(digest)
+        else:
+            while len(self._last) > 1:
+                del self._last[next(iter(self._last))]
             with safe_open(self.path(digest), framework="pt", device=str(self.device)) as stream:
                 bias = stream.get_tensor("bias") if "bias" in stream.keys() else None  # noqa: SIM118 (not a dict)
                 self._last[digest] = stream.get_tensor("weight"), bias
-            while len(self._last) > 2:
-                del self._last[next(iter(self._last))]
         return self._last[digest]
 
     def release(self) -> None:
         """Forget the heads in memory."""
         self._last.clear()
+
+
+def _k_feat(head: Head) -> float:
+    """The diameter, on the CPU where its working copies do not fit on the head's device."""
+    try:
+        return k_feat(head)
+    except RuntimeError as exc:
+        if not is_out_of_memory(exc):
+            raise
+    bias = None if head.bias is None else head.bias.cpu()
+    return k_feat(dataclasses.replace(head, weight=head.weight.cpu(), bias=bias))
 
 
 class Evidence:

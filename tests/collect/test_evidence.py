@@ -149,6 +149,24 @@ def test_a_broken_k_feat_file_is_computed_again(
     assert entry(tmp_path, tiny_plan()).k_feat == value
 
 
+def test_k_feat_that_does_not_fit_is_computed_on_the_cpu(
+    tmp_path: Path, tiny_model: LoadedModel, tiny_plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evidence = entry(tmp_path, tiny_plan())
+    collect(tiny_model, evidence, model_facts(tiny_model, "x"))
+    compute, tries = evidence_module.k_feat, []
+
+    def first_fails(head: object) -> float:
+        tries.append(head)
+        if len(tries) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return compute(head)
+
+    monkeypatch.setattr(evidence_module, "k_feat", first_fails)
+    assert evidence.k_feat == pytest.approx(compute(tiny_model.head))
+    assert len(tries) == 2
+
+
 def test_a_head_is_hashed_once(
     tmp_path: Path, tiny_model: LoadedModel, tiny_plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
