@@ -14,6 +14,7 @@ from hubaudit.cli_agree import agree_command
 from hubaudit.cli_diff import diff_command
 from hubaudit.cli_metrics import metrics_app
 from hubaudit.cli_publish import publish_command
+from hubaudit.cli_space import space_app
 from hubaudit.cli_variants import variants_command
 from hubaudit.cli_verify import verify_command
 from hubaudit.errors import HubAuditError, InputError
@@ -40,6 +41,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(metrics_app, name="metrics")
+app.add_typer(space_app, name="space")
 
 _FINDINGS_HELP = "[bold]Findings[/bold] (for --fail-on):\n\n" + "\n\n".join(
     f"[cyan]{name}[/cyan] {text}" for name, text in FINDINGS.items()
@@ -220,7 +222,7 @@ def _run(settings: AuditSettings, out: Path, *, plan: bool, as_json: bool, quiet
 
     if plan:
         with listener(quiet=quiet) as progress:
-            text = Pipeline(settings, progress).plan_text()
+            text = Pipeline(settings, progress).forecast().text()
         typer.echo(text)
         return
     check_writable(out)

@@ -24,10 +24,12 @@ from hubaudit.diagnose import diagnose
 from hubaudit.environment import compute_key, environment
 from hubaudit.errors import AccessError, HubAuditError, InputError
 from hubaudit.floor import floor_figures, floor_plans
+from hubaudit.forecast import Forecast, audit_seconds, operations_a_second, pass_seconds
 from hubaudit.hub import resolve_base, resolve_variant
 from hubaudit.load import BaseContext, LoadedModel, ModelSource, content_id, load_model
+from hubaudit.load.dense import described_parameters
 from hubaudit.load.memory import memory_guard
-from hubaudit.load.placement import resolve_device, resolve_dtype
+from hubaudit.load.placement import dtype_name, resolve_device, resolve_dtype
 from hubaudit.progress import short_spec, time_left
 from hubaudit.rank import rank_variants
 from hubaudit.record import contrast_report, model_report, task_reports
@@ -120,33 +122,41 @@ class Pipeline:
         diagnose(report)
         return report
 
-    def plan_text(self) -> str:
-        """What would run, in a few lines; the base's tokenizer is read, no model is loaded."""
+    def forecast(self) -> Forecast:
+        """What would run and about how long it takes; configuration and tokenizer are fetched, no weights."""
         settings = self.settings
-        source = resolve_base(settings.base, progress=self.progress)
+        source = resolve_base(settings.base, weights=False, progress=self.progress)
         specs, _ = choose_variants(settings, source, self.progress)
         context = BaseContext.from_folder(source.path)
+        config = context.config.get_text_config()
         tasks, contrast = self._read_tasks()
         plan = self._plan(tasks, contrast, load_tokenizer(source.path), context)
-        width = int(context.config.get_text_config().hidden_size)
         dtype = resolve_dtype(settings.dtype, self.device)
-        lines = [f"base     {source.spec}" + (f" at {source.revision}" if source.revision else "")]
-        lines += [f"variant  {spec}" for spec in specs]
-        lines += [
-            f"task     {task.name}: {len(task.items)} items, {task.n_gold_tokens} gold tokens, from {task.source}"
-            for task in plan.tasks
-        ]
-        if contrast is not None:
-            prompts = f"{len(contrast.prompts_a)} + {len(contrast.prompts_b)} prompts"
-            lines.append(f"contrast {contrast.name}: {prompts}, layers {', '.join(map(str, plan.layers))}")
         rows = sum(task.n_gold_tokens for task in plan.tasks) + plan.n_prompts * len(plan.layers)
-        size = rows * width * dtype.itemsize / 1e6
-        models = 1 + len(specs)
-        lines.append(
-            f"run      {plan.n_tokens} tokens through each of {models} models on {self.device} in "
-            f"{str(dtype).removeprefix('torch.')}; evidence {size:.1f} MB a model"
+        n_parameters = described_parameters(context.config)
+        speed = operations_a_second(self.device, dtype)
+        sample = sum(part.n_tokens for part in floor_plans(plan, self.batch_tokens).values())
+        one, floor = (
+            pass_seconds(plan, n_tokens, n_parameters=n_parameters, config=config, speed=speed)
+            for n_tokens in (plan.n_tokens, sample)
         )
-        return "\n".join(lines)
+        prompts = None
+        if contrast is not None:
+            layers = ", ".join(map(str, plan.layers))
+            prompts = f"{contrast.name}: {len(contrast.prompts_a)} + {len(contrast.prompts_b)} prompts, layers {layers}"
+        return Forecast(
+            base=source.spec,
+            revision=source.revision,
+            variants=specs,
+            tasks=tuple((task.name, len(task.items), task.n_gold_tokens, task.source) for task in plan.tasks),
+            contrast=prompts,
+            n_tokens=plan.n_tokens,
+            n_parameters=n_parameters,
+            device=str(self.device),
+            dtype=dtype_name(dtype),
+            evidence_bytes=rows * int(config.hidden_size) * dtype.itemsize,
+            seconds=audit_seconds(one, floor, n_models=1 + len(specs), model_bytes=n_parameters * dtype.itemsize),
+        )
 
     # ---- inputs -------------------------------------------------------------------------------------------
 

@@ -64,6 +64,18 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def quantized(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two GGUF files of the real model."""
+    from hubaudit.demo import packaged_gguf
+    from hubaudit.load.gguf_write import requantize_gguf
+
+    folder = tmp_path_factory.mktemp("gguf")
+    files = {name: folder / f"SmolLM2-135M-Instruct-{name}.gguf" for name in ("Q8_0", "Q4_0")}
+    requantize_gguf(packaged_gguf(), files)
+    return files
+
+
+@pytest.fixture(scope="session")
 def _hub_server() -> Iterator[Any]:
     from server import HubServer
 

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from huggingface_hub import ModelCard, get_repo_discussions, hf_hub_download, metadata_load
 
 from hubaudit.tasks.read import BUILTIN_FOLDER
@@ -63,18 +62,6 @@ def publish_datasets(hub: Any) -> None:
         lines = (BUILTIN_FOLDER / name).read_text().splitlines()
         content = "".join(json.dumps({column: line, "input": ""}) + "\n" for line in lines if line)
         hub.add(repo_id, {"README.md": "", "train.jsonl": content}, kind="datasets")
-
-
-@pytest.fixture(scope="module")
-def quantized(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Two GGUF files of the real model."""
-    from hubaudit.demo import packaged_gguf
-    from hubaudit.load.gguf_write import requantize_gguf
-
-    folder = tmp_path_factory.mktemp("gguf")
-    files = {name: folder / f"SmolLM2-135M-Instruct-{name}.gguf" for name in ("Q8_0", "Q4_0")}
-    requantize_gguf(packaged_gguf(), files)
-    return files
 
 
 def test_from_a_repo_to_a_pull_request(hub: Any, smollm2: Path, quantized: dict[str, Path], tmp_path: Path) -> None:

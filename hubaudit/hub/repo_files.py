@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from hubaudit.errors import AccessError, ModelFileError
 from hubaudit.hub.access import hub_errors, retried
 
-__all__ = ["RepoFiles", "adapter_files", "folder_files", "is_adapter", "list_files"]
+__all__ = ["RepoFiles", "adapter_files", "folder_files", "is_adapter", "list_files", "text_files"]
 
 _SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 _TEXT = (".json", ".jinja", ".txt")
@@ -116,6 +116,16 @@ def folder_files(files: RepoFiles) -> list[str]:
             hint = f"name one, as in {files.repo_id}:{gguf[0]}, or all with {files.repo_id}:*"
         raise ModelFileError(f"{files.repo_id}: expected safetensors, but the repo has none; {hint}")
     return weights + _texts(files)
+
+
+def text_files(files: RepoFiles) -> list[str]:
+    """Configuration and tokenizer of a model in safetensors, without the weights.
+
+    Raises:
+        ModelFileError: As `folder_files`.
+    """
+    weights = set(_weights(files))
+    return [name for name in folder_files(files) if name not in weights]
 
 
 def _weights(files: RepoFiles) -> list[str]:

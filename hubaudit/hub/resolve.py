@@ -11,7 +11,15 @@ from hubaudit.errors import AccessError, InputError, ModelFileError, VariantErro
 from hubaudit.hub.download import download
 from hubaudit.hub.quants import Quant, group_quants
 from hubaudit.hub.reference import HUB_FILE
-from hubaudit.hub.repo_files import ADAPTER_CONFIG, RepoFiles, adapter_files, folder_files, is_adapter, list_files
+from hubaudit.hub.repo_files import (
+    ADAPTER_CONFIG,
+    RepoFiles,
+    adapter_files,
+    folder_files,
+    is_adapter,
+    list_files,
+    text_files,
+)
 from hubaudit.hub.source import ModelSource
 from hubaudit.progress import Progress, Silent
 
@@ -20,11 +28,12 @@ __all__ = ["resolve_base", "resolve_variant"]
 MADE_ON_THE_SPOT = ("bnb", "rtn")
 
 
-def resolve_base(spec: str, *, progress: Progress | None = None) -> ModelSource:
+def resolve_base(spec: str, *, weights: bool = True, progress: Progress | None = None) -> ModelSource:
     """Find the base.
 
     Args:
         spec: Hub id `ORG/NAME`, `ORG/NAME@revision`, or a local folder.
+        weights: Whether the weights are fetched as well; without them the folder serves for a plan.
         progress: Is told of downloads.
 
     Returns:
@@ -46,6 +55,10 @@ def resolve_base(spec: str, *, progress: Progress | None = None) -> ModelSource:
     match = _match(spec)
     if match["file"]:
         raise InputError(f"{spec}: the base must be a whole repo, but got a file of it; drop the part after ':'")
+    if not weights:
+        files = list_files(match["repo"], match["revision"])
+        source = _folder(spec, download(files, text_files(files), progress or Silent()), None)
+        return dataclasses.replace(source, repo_id=files.repo_id, revision=files.revision)
     return _download(spec, match, None, progress or Silent())
 
 

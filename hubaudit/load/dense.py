@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from hubaudit.load.model import LoadedModel, ModelSource
 from hubaudit.load.quiet import quiet_transformers
 from hubaudit.load.sizes import StoredSize, count_parameters
 
-__all__ = ["load_dense", "read_folder_model"]
+__all__ = ["described_parameters", "load_dense", "read_folder_model"]
 
 
 def load_dense(
@@ -149,21 +150,28 @@ def check_size(folder: Path, *, trust_remote_code: bool = False) -> None:
     Raises:
         ModelFileError: If there is not a bit in the files for each parameter that config.json describes.
     """
-    from transformers import AutoModelForCausalLM
-
-    config = read_config(folder, trust_remote_code=trust_remote_code)
-    config.quantization_config = None
     try:
-        with torch.device("meta"), quiet_transformers():
-            model = AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
+        n_parameters = described_parameters(
+            read_config(folder, trust_remote_code=trust_remote_code), trust_remote_code=trust_remote_code
+        )
     except Exception:  # what is wrong with the configuration is said where the model is loaded
         return
-    n_parameters, n_bits = count_parameters(model), 8 * check_weights(folder).n_bytes
+    n_bits = 8 * check_weights(folder).n_bytes
     if n_parameters > n_bits:
         raise ModelFileError(
             f"{folder}: config.json describes {n_parameters:,} parameters, but the weights are {n_bits // 8:,} bytes. "
             "Check that config.json and the weights belong together."
         )
+
+
+def described_parameters(config: Any, *, trust_remote_code: bool = False) -> int:
+    """Parameters of the model that a configuration describes; nothing is allocated."""
+    from transformers import AutoModelForCausalLM
+
+    plain = copy.deepcopy(config)
+    plain.quantization_config = None
+    with torch.device("meta"), quiet_transformers():
+        return count_parameters(AutoModelForCausalLM.from_config(plain, trust_remote_code=trust_remote_code))
 
 
 def _loaded(folder: Path, load: Callable[[], tuple[Any, dict[str, Any]]]) -> torch.nn.Module:

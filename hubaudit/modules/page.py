@@ -85,7 +85,7 @@ class Page:
             except HubAuditError as exc:
                 raise gr.Error(str(exc), print_exception=False) from exc
 
-        with gr.Blocks(title=self.title) as page:
+        with gr.Blocks(title=self.title, analytics_enabled=False) as page:
             gr.Markdown(f"# {self.title}\n\n{self.intro}")
             with gr.Row():
                 with gr.Column():

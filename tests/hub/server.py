@@ -27,6 +27,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 READ_TOKEN, WRITE_TOKEN = "hf_read_TESTSECRET", "hf_write_TESTSECRET"
+# What gradio gives a page's code after signing in, where it stands in for the Hub.
+OAUTH_TOKEN = "mock-oauth-token-for-local-dev"
 LFS_SUFFIXES = (".safetensors", ".gguf", ".bin", ".parquet")
 CHUNK = 1 << 20
 Content = bytes | Path
@@ -202,10 +204,13 @@ class HubServer:
     async def _route(self, request: Request, path: str, token: str | None) -> Response:
         body = await request.body() if request.method in ("POST", "PUT") else b""
         if path == "/api/whoami-v2":
-            role = {READ_TOKEN: "read", WRITE_TOKEN: "write"}.get(token or "")
+            role = {READ_TOKEN: "read", WRITE_TOKEN: "write", OAUTH_TOKEN: "write"}.get(token or "")
             if role is None:
                 return JSONResponse({"error": "Invalid username or password."}, 401)
-            return JSONResponse({"name": "tester", "auth": {"accessToken": {"displayName": "t", "role": role}}})
+            user = {"type": "user", "id": "1", "name": "tester", "fullname": "Tester", "avatarUrl": f"{self.url}/a.png"}
+            more = {"email": None, "emailVerified": True, "isPro": False, "canPay": False, "orgs": []}
+            auth = {"accessToken": {"displayName": "t", "role": role, "createdAt": "2026-01-01T00:00:00.000Z"}}
+            return JSONResponse(user | more | {"auth": auth})
         if path == "/api/validate-yaml":
             return JSONResponse({"errors": [], "warnings": []})
         if path == "/api/repos/create":
@@ -234,7 +239,7 @@ class HubServer:
             target = str(request.url).replace(repo_id, self.moved[repo_id])
             return Response(status_code=307, headers={"Location": target})
         repo = self.repos.get((kind, repo_id))
-        if repo is None or (repo.private and token not in (READ_TOKEN, WRITE_TOKEN)):
+        if repo is None or (repo.private and token not in (READ_TOKEN, WRITE_TOKEN, OAUTH_TOKEN)):
             return _error(401 if token is None else 404, "RepoNotFound", "Repository not found")
         return repo
 
@@ -270,7 +275,7 @@ class HubServer:
         if action == "paths-info":
             wanted = urllib.parse.parse_qs(body.decode()).get("paths", [])
             return JSONResponse([_entry(name, files[name]) for name in wanted if name in files])
-        if token != WRITE_TOKEN:
+        if token not in (WRITE_TOKEN, OAUTH_TOKEN):
             return JSONResponse({"error": "Forbidden: this token may not write"}, 403)
         return self._write(request, repo, action, revision, sha, body)
 
@@ -329,7 +334,7 @@ class HubServer:
         return JSONResponse(answer | {"success": True, "hookOutput": ""})
 
     def _create(self, wanted: dict[str, Any], token: str | None) -> Response:
-        if token != WRITE_TOKEN:
+        if token not in (WRITE_TOKEN, OAUTH_TOKEN):
             return JSONResponse({"error": "You are not a member of this organization."}, 403)
         kind = wanted.get("type", "model") + "s"
         repo_id = f"{wanted.get('organization') or 'tester'}/{wanted['name']}"
@@ -340,7 +345,7 @@ class HubServer:
         return JSONResponse({"url": url, "name": repo_id})
 
     def _lfs_batch(self, wanted: dict[str, Any], token: str | None) -> Response:
-        if token != WRITE_TOKEN:
+        if token not in (WRITE_TOKEN, OAUTH_TOKEN):
             return JSONResponse({"error": "Forbidden"}, 403)
         verify = {"href": f"{self.url}/lfs-verify", "header": {}}
         objects = [
@@ -355,11 +360,12 @@ class HubServer:
         return JSONResponse({"transfer": "basic", "objects": objects})
 
     def _list(self, request: Request) -> Response:
-        wanted = request.query_params.getlist("filter")
+        wanted, searched = request.query_params.getlist("filter"), request.query_params.get("search", "").lower()
         found = [
             repo
             for (kind, _), repo in self.repos.items()
-            if kind == "models" and not repo.private and set(wanted) <= set(repo.tags())
+            if kind == "models" and not repo.private
+            if set(wanted) <= set(repo.tags()) and searched in repo.repo_id.lower()
         ]
         found.sort(key=lambda repo: -repo.downloads)
         start = int(request.query_params.get("cursor", 0))

@@ -1,0 +1,101 @@
+"""The page as a Space on the Hub: its files, this very package beside them, one commit."""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib.metadata import requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+import hubaudit
+from hubaudit.errors import AccessError, InputError
+from hubaudit.hub.reference import REPO_ID
+from hubaudit.publish.push import hide_tokens
+from hubaudit.resources import bundled
+from hubaudit.version import __version__
+
+__all__ = ["SpacePush", "plan_space", "push_space"]
+
+_SKIPPED = ("__pycache__", "_bundled")
+_EXTRAS = ("bnb", "gguf", "lora", "space")
+
+
+@dataclasses.dataclass(frozen=True)
+class SpacePush:
+    """One Space and what it would hold."""
+
+    repo_id: str
+    files: dict[str, bytes]
+
+
+def plan_space(repo_id: str) -> SpacePush:
+    """Say what a push writes, without asking the Hub.
+
+    The Space runs the version of hubaudit that pushes it: the package lies beside `app.py`, and
+    `requirements.txt` lists what it needs.
+
+    Args:
+        repo_id: `ORG/NAME`.
+
+    Raises:
+        InputError: If it is no repo id.
+    """
+    if not REPO_ID.fullmatch(repo_id) or ".." in repo_id:
+        raise InputError(f"expected a Space's id, ORG/NAME, got {repo_id!r}")
+    page = bundled("spaces") / "hubaudit"
+    files = {path: content for path, content in _tree(page).items() if path != "requirements.txt"}
+    files["requirements.txt"] = ("\n".join(_requirements()) + "\n").encode()
+    package = Path(hubaudit.__file__).parent
+    files |= {f"hubaudit/{path}": content for path, content in _tree(package).items()}
+    for name in ("metrics", "model_cards"):
+        files |= {f"hubaudit/_bundled/{name}/{path}": content for path, content in _tree(bundled(name)).items()}
+    audits = {path: content for path, content in files.items() if path.startswith("audits/")}
+    files |= {f"hubaudit/_bundled/spaces/hubaudit/{path}": content for path, content in audits.items()}
+    return SpacePush(repo_id, dict(sorted((path, content) for path, content in files.items() if path not in audits)))
+
+
+def push_space(plan: SpacePush) -> str:
+    """Create the Space where it is missing and upload its files in one commit.
+
+    Returns:
+        The address of the commit.
+
+    Raises:
+        AccessError: If the Hub refuses, or cannot be reached; nothing was written then, or an empty Space.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi
+
+    api = HfApi(library_name="hubaudit", library_version=__version__)
+    try:
+        api.create_repo(plan.repo_id, repo_type="space", space_sdk="gradio", exist_ok=True)
+        operations = [CommitOperationAdd(path, content) for path, content in plan.files.items()]
+        done = api.create_commit(plan.repo_id, operations, commit_message=f"hubaudit {__version__}", repo_type="space")
+    except Exception as exc:  # huggingface_hub's and its HTTP client's own trees
+        line = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+        raise AccessError(
+            f"expected to write the Space {plan.repo_id}, but the Hub answered: {hide_tokens(line)}; log in with "
+            "`hf auth login` as a member of the namespace, check the network, and run the same command again"
+        ) from exc
+    return str(done.commit_url)
+
+
+def _requirements() -> list[str]:
+    """What this package and the extras of a Space need, as pip takes it."""
+    found = []
+    for line in requires("hubaudit") or []:
+        requirement = Requirement(line)
+        marker = requirement.marker
+        wanted = marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *_EXTRAS))
+        if wanted and requirement.name != "hubaudit":
+            requirement.marker = None
+            found.append(str(requirement))
+    return sorted({*found, "spaces"}, key=str.lower)
+
+
+def _tree(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not set(path.relative_to(folder).parts) & set(_SKIPPED)
+    }
