@@ -4,13 +4,16 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check slow clean
+.PHONY: demo test browser check slow clean
 
 demo: $(VENV)/.installed
 	$(BIN)/hubaudit demo --out demo-report
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest
+
+browser: $(VENV)/.installed
+	$(BIN)/python -m pytest -m browser
 
 slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow

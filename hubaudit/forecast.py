@@ -14,7 +14,7 @@ from hubaudit.progress import time_left
 if TYPE_CHECKING:
     from hubaudit.collect import Plan
 
-__all__ = ["Forecast", "audit_seconds", "operations_a_second", "pass_seconds"]
+__all__ = ["Forecast", "audit_seconds", "gpu_seconds", "operations_a_second", "pass_seconds"]
 
 # Of the speed of one large product, what a whole pass reaches on a CPU, measured on SmolLM2-135M; a guess elsewhere.
 _EFFICIENCY = 0.65
@@ -98,6 +98,13 @@ def audit_seconds(one_pass: float, floor: float, *, n_models: int, model_bytes: 
     """Seconds of a whole audit: every model loaded and run once, and the base's compute floor."""
     load = 1.0 + 2 * model_bytes / _LOAD_BYTES_A_SECOND
     return _FIXED_SECONDS + n_models * (load + one_pass) + floor
+
+
+def gpu_seconds(forecast: Forecast) -> float:
+    """Seconds for which a GPU should be asked: an estimate for one of the last years, with room; not measured."""
+    model_bytes = 2.0 * forecast.n_parameters
+    one = 6.0 + model_bytes / 5e8 + 2.0 * forecast.n_parameters * forecast.n_tokens / 2e13
+    return 30.0 + 1.5 * (1 + len(forecast.variants)) * one
 
 
 def _wait(device: torch.device) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import html
 import importlib
@@ -20,12 +21,15 @@ import gradio as gr
 from hubaudit.agree import agree
 from hubaudit.agree_view import agreement_plot
 from hubaudit.errors import HubAuditError, InputError
+from hubaudit.forecast import Forecast, gpu_seconds
 from hubaudit.modules.install import METRICS, metric_folder
 from hubaudit.progress import time_left
 from hubaudit.publish.push import hide_tokens
+from hubaudit.report.plots.style import png
 from hubaudit.report.schema import Report, read_report
 from hubaudit.resources import bundled
 from hubaudit.settings import AuditSettings
+from hubaudit.space.disk import keep_within
 from hubaudit.space.find import COLUMNS, TASKS, Found, find_variants, make_settings, search_models
 from hubaudit.space.limits import Limits, store_folder
 from hubaudit.space.publish import open_requests, preview
@@ -43,6 +47,7 @@ iframe.audit { width: 100%; height: 85vh; border: 1px solid var(--border-color-p
 .progress-line progress::-webkit-progress-value { background: var(--color-accent); }
 .progress-line progress::-moz-progress-bar { background: var(--color-accent); }
 @media (max-width: 480px) { .tab-container button { padding-inline: 8px !important; } }
+img.plot { max-width: 100%; background: white; border-radius: 8px; }
 footer { display: none !important; }
 """
 _TITLE = "hubaudit: what did quantization change?"
@@ -52,6 +57,8 @@ _INTRO = """# hubaudit
 compares each variant with its base: which answers changed, how far the risk can be from the base's and what part
 drifted, and whether internal directions turned, each with its interval and its noise floor.
 """
+_LONGEST_LOAN = 300
+"""Seconds that ZeroGPU lends a GPU for, at most."""
 _ANSWERED = "Answers that changed"
 
 
@@ -106,7 +113,7 @@ class SpaceApp:
         """The variants of a base."""
         with _told():
             found = find_variants(base or "", self.store)
-        size = f", {found.n_parameters / 1e6:.0f} million parameters" if found.n_parameters else ""
+        size = f", {found.n_parameters / 1e6:,.1f} million parameters" if found.n_parameters else ""
         said = [f"**{_plain(found.base)}** at `{found.revision[:8]}`{size}: {len(found.rows)} variants on the Hub."]
         said += [_plain(note) for note in found.notes]
         stored = [f"- [{_plain(entry.title)}](?audit={entry.audit_id})" for entry in self.store.of(found.base)]
@@ -124,7 +131,7 @@ class SpaceApp:
             gr.update(visible=True),
         )
 
-    def plan(self, found: Found | None, variants: list[str], tasks: list[str], limit: float) -> tuple[Any, Any]:
+    def plan(self, found: Found | None, variants: list[str], tasks: list[str], limit: float) -> tuple[Any, ...]:
         """What would run and how long it would take, or why it does not run here and what to do then."""
         from hubaudit.pipeline import Pipeline
         from hubaudit.progress import Silent
@@ -134,7 +141,7 @@ class SpaceApp:
                 raise InputError("find a model's variants first")
             settings = make_settings(found, variants, tasks, limit, limits=self.limits, store=self.store)
             if found.n_parameters and (reason := self.limits.refusal(found.n_parameters, 2)):
-                return _refused(reason, settings), gr.update(interactive=False)
+                return _refused(reason, settings), gr.update(interactive=False), None
             forecast = Pipeline(settings, Silent()).forecast()
             itemsize = 4 if forecast.dtype == "float32" else 2
             reason = self.limits.refusal(forecast.n_parameters, itemsize)
@@ -144,17 +151,23 @@ class SpaceApp:
                     f"{time_left(self.limits.max_seconds)}. Choose fewer items or variants, or run it elsewhere."
                 )
         if reason is not None:
-            return _refused(reason, settings), gr.update(interactive=False)
+            return _refused(reason, settings), gr.update(interactive=False), None
         limits = (
             f"\nlimits   {self.limits.max_parameters / 1e9:.1f} billion parameters, "
             f"{self.limits.memory_bytes / 1e9:.1f} GB, {time_left(self.limits.max_seconds)}"
         )
-        return f"```text\n{_plain_code(forecast.text() + limits)}\n```", gr.update(interactive=True)
+        return f"```text\n{_plain_code(forecast.text() + limits)}\n```", gr.update(interactive=True), forecast
 
     # ---- run --------------------------------------------------------------------------------------------------
 
     def run(
-        self, found: Found | None, variants: list[str], tasks: list[str], limit: float, request: gr.Request
+        self,
+        found: Found | None,
+        variants: list[str],
+        tasks: list[str],
+        limit: float,
+        forecast: Forecast | None,
+        request: gr.Request,
     ) -> Iterator[tuple[Any, ...]]:
         """Run an audit, tell its steps, and show the result."""
         with _told():
@@ -167,7 +180,7 @@ class SpaceApp:
         nothing = (gr.skip(),) * 2
         yield _progress("starting", None, None, lines), *nothing
         try:
-            for event in _events(settings, stop, self.limits.max_seconds):
+            for event in _events(settings, stop, self.limits.max_seconds, forecast):
                 if event.kind == "error":
                     lines.append(event.text)
                     yield _progress("", None, None, lines), *nothing
@@ -181,6 +194,7 @@ class SpaceApp:
                     yield _progress(step.text, step.done, step.seconds_left, lines), *nothing
         finally:
             self._stops.pop(session, None)
+            keep_within(self.store.folder / "work", self.limits.max_disk_bytes)
 
     def stop(self, request: gr.Request) -> str:
         """Stop this visitor's audit after the current batch."""
@@ -290,7 +304,14 @@ class SpaceApp:
         everything = {**found.to_dict(), "base": Path(base).name, "variant": Path(variant).name}
         figures = everything["correctness_agreement"]
         rows = [[key, _figure(value)] for key, value in figures.items() if isinstance(value, int | float | None)]
-        return rows, agreement_plot(found), everything
+        counts = found.counts
+        alt = (
+            f"Bar of all items: {counts.kept} right answers kept, {counts.lost} lost, {counts.gained} gained, "
+            f"{counts.changed_wrong} wrong answers changed, {counts.same_wrong} wrong and unchanged"
+        )
+        picture = base64.b64encode(png(agreement_plot(found))).decode("ascii")
+        image = f'<img class="plot" alt="{_attribute(alt)}" src="data:image/png;base64,{picture}">'
+        return rows, image, everything
 
     # ---- layout -----------------------------------------------------------------------------------------------
 
@@ -356,7 +377,12 @@ class SpaceApp:
         return diff
 
     def _find_tab(self, current: gr.State, tabs: gr.Tabs) -> None:
-        found = gr.State(None)
+        found, forecast = gr.State(None), gr.State(None)
+        gr.Markdown(
+            f"Models of up to {self.limits.max_parameters / 1e6:,.0f} million parameters that fit into "
+            f"{self.limits.memory_bytes / 1e9:.0f} GB run here, for {time_left(self.limits.max_seconds)} at most. For "
+            "larger ones the plan gives the command and a Job."
+        )
         base = gr.Dropdown(
             [],
             label="Base model",
@@ -386,10 +412,10 @@ class SpaceApp:
         base.key_up(self.suggest, None, base, trigger_mode="always_last", **quietly)
         outputs = [found, said, table, variants, choices, plan, run, buttons]
         find.click(self.find, base, outputs, api_visibility="private")
-        look.click(self.plan, [found, variants, tasks, limit], [plan, run], api_visibility="private")
+        look.click(self.plan, [found, variants, tasks, limit], [plan, run, forecast], api_visibility="private")
         run.click(
             self.run,
-            [found, variants, tasks, limit],
+            [found, variants, tasks, limit, forecast],
             [progress, current, tabs],
             concurrency_limit=1,
             concurrency_id="audit",
@@ -408,7 +434,7 @@ class SpaceApp:
             two = gr.File(label="The variant's answers", type="filepath")
         go = gr.Button("Compare", variant="primary")
         figures = gr.Dataframe(headers=["Figure", "Value"], label="Correctness agreement", interactive=False)
-        plot = gr.Plot(label=_ANSWERED)
+        plot = gr.HTML(label=_ANSWERED)
         raw = gr.JSON(label="As JSON")
         go.click(self.compare, [one, two], [figures, plot, raw], api_visibility="private")
 
@@ -424,14 +450,20 @@ def launch_options(app: SpaceApp) -> dict[str, Any]:
     }
 
 
-def _events(settings: AuditSettings, stop: threading.Event, max_seconds: float) -> Iterator[Event]:
+def _events(
+    settings: AuditSettings, stop: threading.Event, max_seconds: float, forecast: Forecast | None
+) -> Iterator[Event]:
     """The audit's events; on ZeroGPU from the process that holds the GPU."""
     if os.environ.get("SPACES_ZERO_GPU"):
         # It exists on Spaces only; `spaces/` of a checkout is no package.
         lend = importlib.import_module("spaces").GPU
-        # A GPU is lent for seconds. A plan says how many; the event cannot cross into the GPU's process, closing can.
-        seconds = int(min(max_seconds, 300))
-        yield from lend(duration=seconds)(_on_gpu)(settings, seconds)
+        # The event cannot cross into the GPU's process; closing the stream can.
+        seconds = int(min(max_seconds, _LONGEST_LOAN, gpu_seconds(forecast) if forecast else _LONGEST_LOAN))
+        for event in lend(duration=seconds)(_on_gpu)(settings, seconds):
+            yield event
+            if stop.is_set():
+                yield Event(kind="error", text="the audit was stopped; on this page's GPU nothing of it is kept")
+                return
         return
     yield from audit_events(settings, stop, max_seconds=max_seconds)
 

@@ -48,6 +48,8 @@ class Found:
     """One a child, in the order of `COLUMNS`."""
     choices: dict[str, str]
     """What can be chosen: the pinned reference by its label."""
+    sizes: dict[str, int]
+    """Bytes of the weights by reference, where the Hub says."""
     notes: list[str]
 
     @property
@@ -91,6 +93,7 @@ def find_variants(base: str, store: AuditStore) -> Found:
         n_parameters=listing.base.n_parameters,
         rows=[_row(child, audited) for child in listing.children],
         choices=choices,
+        sizes={child.spec: child.size_bytes or 0 for child in listing.children},
         notes=list(listing.notes),
     )
 
@@ -123,6 +126,10 @@ def make_settings(
         raise InputError("choose at least one variant and one task")
     if len(variants) > limits.max_variants:
         raise InputError(f"choose at most {limits.max_variants} variants; {len(variants)} are chosen")
+    size = sum(found.sizes.get(found.choices[label], 0) for label in variants)
+    if size > limits.max_download_bytes:
+        most = limits.max_download_bytes / 1e9
+        raise InputError(f"the chosen variants have {size / 1e9:.1f} GB of weights; choose at most {most:.1f} GB")
     if not 1 <= limit <= limits.max_items:
         raise InputError(f"the items of a task must be 1 to {limits.max_items}")
     return AuditSettings(

@@ -29,6 +29,10 @@ class Limits:
     max_waiting: int = 8
     """Audits that wait behind the running one."""
     max_upload_bytes: int = 20_000_000
+    max_download_bytes: int = 10_000_000_000
+    """Weights of the chosen variants together."""
+    max_disk_bytes: int = 20_000_000_000
+    """Of evidence, and on a Space of downloaded models, each, between two audits."""
     max_stored: int = 2000
     """Audits that are kept; the oldest leave first."""
 
@@ -58,8 +62,8 @@ class Limits:
         needed = n_parameters * itemsize + 500_000_000
         if n_parameters > self.max_parameters:
             return (
-                f"The base has {n_parameters / 1e9:.2f} billion parameters; this page runs models of up to "
-                f"{self.max_parameters / 1e9:.2f} billion."
+                f"The base has {n_parameters / 1e6:,.0f} million parameters; this page runs models of up to "
+                f"{self.max_parameters / 1e6:,.0f} million."
             )
         if needed > self.memory_bytes:
             return f"The base needs {needed / 1e9:.1f} GB of memory; this page has {self.memory_bytes / 1e9:.1f} GB."

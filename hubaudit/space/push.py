@@ -17,7 +17,7 @@ from hubaudit.version import __version__
 
 __all__ = ["SpacePush", "plan_space", "push_space"]
 
-_SKIPPED = ("__pycache__", "_bundled")
+_SKIPPED = ("__pycache__", "_bundled", "pictures")
 _EXTRAS = ("bnb", "gguf", "lora", "space")
 
 

@@ -17,7 +17,8 @@ from hubaudit.hub import access
 BASE, QUANTS = "acme/SmolLM2-135M-Instruct", "quantizer/SmolLM2-135M-Instruct-GGUF"
 QUANT_CARD = f"---\nbase_model: {BASE}\nbase_model_relation: quantized\ntags: [gguf]\n---\n# GGUF files\n"
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # gradio and its web server warn about each other
+# gradio and its web server warn about each other.
+pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore")]
 
 Serve = Callable[..., str]
 Open = Callable[..., Any]
@@ -87,12 +88,12 @@ def test_the_whole_journey(
 
     page.get_by_role("button", name=re.compile("Publish to the model")).click()
     page.get_by_role("button", name=re.compile("Sign in")).click()
-    page.get_by_role("button", name=re.compile("Logout")).wait_for(state="attached")
-    look = page.get_by_role("button", name="Preview")
-    if not look.is_visible():
-        page.get_by_role("button", name=re.compile("Publish to the model")).click()
-    look.click()
-    page.get_by_text("hubaudit:begin").first.wait_for()
+    page.wait_for_timeout(2000)
+    page.frame_locator("iframe.audit").get_by_text("Q4_0").first.wait_for()
+    page.get_by_role("button", name=re.compile("Publish to the model")).click()
+    page.get_by_role("button", name=re.compile("Logout")).wait_for()
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_text(re.compile("a pull request with")).first.wait_for()
     shot(page, "journey-5-preview")
     page.get_by_role("button", name="Open the pull request").click()
     page.get_by_text("Opened:").wait_for()
@@ -185,6 +186,7 @@ def test_files_are_compared(serve: Serve, open_page: Open, tmp_path: Path, shot:
     page.get_by_text("variant.jsonl").first.wait_for()
     page.get_by_role("button", name="Compare", exact=True).click()
     page.get_by_text("flip_rate").first.wait_for()
+    assert "36 right answers kept, 4 lost" in page.locator("img.plot").get_attribute("alt")
     shot(page, "compared")
     assert str(tmp_path) not in page.content()
     assert "/tmp/gradio" not in page.locator("[role=tabpanel]:visible").inner_text()
