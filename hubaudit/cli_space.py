@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hubaudit.errors import MissingExtraError
+from hubaudit.errors import InputError, MissingExtraError
 
 __all__ = ["space_app"]
 
@@ -31,7 +31,12 @@ def run(
 
     app = SpaceApp.from_environment(own_token=host in ("127.0.0.1", "localhost", "::1"))
     page = app.build().queue(max_size=app.limits.max_waiting)
-    page.launch(server_name=host, server_port=port or None, inbrowser=browser, quiet=False, **launch_options(app))
+    try:
+        page.launch(server_name=host, server_port=port or None, inbrowser=browser, quiet=False, **launch_options(app))
+    except OSError as exc:  # gradio's own words name its environment variable
+        raise InputError(
+            f"cannot serve at {host}:{port}: the port is taken or the address is not ours; try --port 0"
+        ) from exc
 
 
 @space_app.command("push")
