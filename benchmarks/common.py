@@ -61,15 +61,20 @@ NF4 = """
 import sys, torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.float32)
-model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype="auto", quantization_config=config, device_map="cpu")
+dtype = sys.argv[3] if sys.argv[3] == "auto" else getattr(torch, sys.argv[3])
+model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=dtype, quantization_config=config, device_map="cpu")
 model.save_pretrained(sys.argv[2])
 AutoTokenizer.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2])
 """
 
 
-def save_nf4(python: Path, base: Path, folder: Path) -> Path:
-    """The NF4 folder that other tools load; making it is not timed."""
-    subprocess.run([python, "-c", NF4, str(base), str(folder)], check=True, capture_output=True)
+def save_nf4(python: Path, base: Path, folder: Path, dtype: str) -> Path:
+    """The NF4 folder that other tools load; making it is not timed.
+
+    Its weights expand to the dtype that it was saved from, so a run in float32 needs one saved from float32: else
+    other tools multiply in bfloat16, which is several times slower on a CPU without its instructions.
+    """
+    subprocess.run([python, "-c", NF4, str(base), str(folder), dtype], check=True, capture_output=True)
     return folder
 
 

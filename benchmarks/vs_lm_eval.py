@@ -63,13 +63,13 @@ def main() -> None:
         (folder / "tasks").mkdir()
         text = TASK.format(data=write_rows(folder / "lm_eval.jsonl", theirs))
         (folder / "tasks" / "arc_items.yaml").write_text(text)
-        models = (base, save_nf4(bin_ / "python", base, folder / "nf4"))
+        saved = {dtype: save_nf4(bin_ / "python", base, folder / dtype, dtype) for dtype in ("float32", "auto")}
         print(f"{'':26} {'lm-eval, s':>22} {'hubaudit, s':>12} {'ratio':>6}")
         for name, ((model_options, batch), (dtype,)) in WAYS.items():
             repeats = options.repeats if batch == "16" else options.slow_repeats
             runs: dict[str, list[float]] = {"base": [], "nf4": [], "hubaudit": []}
             for _ in range(repeats):
-                for which, model in zip(("base", "nf4"), models, strict=True):
+                for which, model in (("base", base), ("nf4", saved[dtype])):
                     command = [bin_ / "lm_eval", "run", "--model", "hf", "--tasks", "arc_items", "--device", "cpu"]
                     command += ["--model_args", f"pretrained={model}{model_options}"]
                     command += ["--include_path", folder / "tasks", "--output_path", folder / "lm" / which]

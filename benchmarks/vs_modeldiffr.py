@@ -36,12 +36,21 @@ def main() -> None:
         data = write_rows(folder / "items.jsonl", rows)
         (folder / "theirs").mkdir()
         write_rows(folder / "theirs" / "arc_challenge.jsonl", [_arc(n, row) for n, row in enumerate(rows)])
-        variant = save_nf4(bin_ / "python", base, folder / "nf4")
+        saved = {dtype: save_nf4(bin_ / "python", base, folder / dtype, dtype) for dtype in ("float32", "auto")}
         print(f"{'':16} {'modeldiffr, s':>14} {'hubaudit, s':>12} {'ratio':>6}")
         for name, dtype in {"float32": "float32", "as they come": "auto"}.items():
             runs: dict[str, list[float]] = {"modeldiffr": [], "hubaudit": []}
             for _ in range(options.slow_repeats if dtype == "auto" else options.repeats):
-                command = [bin_ / "modeldiffr", "audit", base, variant, "--suite", "full", "--tasks", "arc_challenge"]
+                command = [
+                    bin_ / "modeldiffr",
+                    "audit",
+                    base,
+                    saved[dtype],
+                    "--suite",
+                    "full",
+                    "--tasks",
+                    "arc_challenge",
+                ]
                 command += ["--limit", str(options.items), "--data-dir", folder / "theirs", "--dtype", dtype]
                 command += ["--device", "cpu", "--out", folder / "modeldiffr"]
                 runs["modeldiffr"].append(seconds(command, HF_HUB_OFFLINE="1"))

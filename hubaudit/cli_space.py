@@ -27,10 +27,10 @@ def run(
     """Serve the page on this machine until Ctrl-C; the demo's audit is shown at once."""
     if importlib.util.find_spec("gradio") is None:
         raise MissingExtraError("the page needs gradio; install it with `pip install 'hubaudit[space]'`")
-    from hubaudit.space.app import SpaceApp, launch_options
+    from hubaudit.space.app import SpaceApp, launch_options, queued
 
     app = SpaceApp.from_environment(own_token=host in ("127.0.0.1", "localhost", "::1"))
-    page = app.build().queue(max_size=app.limits.max_waiting)
+    page = queued(app)
     try:
         page.launch(server_name=host, server_port=port or None, inbrowser=browser, quiet=False, **launch_options(app))
     except OSError as exc:  # gradio's own words name its environment variable

@@ -14,10 +14,12 @@ from hubaudit.progress import time_left
 if TYPE_CHECKING:
     from hubaudit.collect import Plan
 
-__all__ = ["Forecast", "audit_seconds", "gpu_seconds", "operations_a_second", "pass_seconds"]
+__all__ = ["GPU_SPEED", "Forecast", "audit_seconds", "gpu_seconds", "operations_a_second", "pass_seconds"]
 
 # Of the speed of one large product, what a whole pass reaches on a CPU, measured on SmolLM2-135M; a guess elsewhere.
 _EFFICIENCY = 0.65
+GPU_SPEED = 5e13
+"""Operations a second that a GPU of the last years gives; a guess, where there is none to measure."""
 _FIXED_SECONDS = 12.0
 """Imports, tokenizing, statistics and the report."""
 _LOAD_BYTES_A_SECOND = 2.5e8

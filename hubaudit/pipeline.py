@@ -122,8 +122,12 @@ class Pipeline:
         diagnose(report)
         return report
 
-    def forecast(self) -> Forecast:
-        """What would run and about how long it takes; configuration and tokenizer are fetched, no weights."""
+    def forecast(self, *, speed: float | None = None) -> Forecast:
+        """What would run and about how long it takes; configuration and tokenizer are fetched, no weights.
+
+        Args:
+            speed: Operations a second where the audit will run; None measures this machine.
+        """
         settings = self.settings
         source = resolve_base(settings.base, weights=False, progress=self.progress)
         specs, _ = choose_variants(settings, source, self.progress)
@@ -134,7 +138,7 @@ class Pipeline:
         dtype = resolve_dtype(settings.dtype, self.device)
         rows = sum(task.n_gold_tokens for task in plan.tasks) + plan.n_prompts * len(plan.layers)
         n_parameters = described_parameters(context.config)
-        speed = operations_a_second(self.device, dtype)
+        speed = speed or operations_a_second(self.device, dtype)
         sample = sum(part.n_tokens for part in floor_plans(plan, self.batch_tokens).values())
         one, floor = (
             pass_seconds(plan, n_tokens, n_parameters=n_parameters, config=config, speed=speed)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hubaudit.progress import Progress
 __all__ = ["download"]
 
 _AT_ONCE = 4
+_TELL_SECONDS = 0.25
 _SPARE_BYTES = 2**28
 """What other programs may need meanwhile: 256 MiB."""
 
@@ -46,16 +48,26 @@ def download(files: RepoFiles, names: Sequence[str], progress: Progress) -> Path
             return _folder(Path(str(cached[names[0]])), names[0])
         needed = sum(files.sizes[name] for name in missing)
         _check_room(files.repo_id, needed, Path(constants.HF_HUB_CACHE))
-        bar = _bar(progress)
+        fetched = _Counter()
+        bar = _bar(fetched)
 
         def fetch(name: str) -> str:
             return hf_hub_download(files.repo_id, name, revision=files.revision, tqdm_class=bar)
 
         progress.begin(f"downloading {files.repo_id}", needed)
+        pool = ThreadPoolExecutor(_AT_ONCE)
         try:
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                paths = list(pool.map(fetch, missing))
+            futures = [pool.submit(fetch, name) for name in missing]
+            pending = set(futures)
+            while pending:
+                done, pending = wait(pending, timeout=_TELL_SECONDS, return_when="FIRST_EXCEPTION")
+                # Told from this thread, whose step it is; a listener that stops the work does so here, too.
+                progress.advance(fetched.take())
+                for future in done:
+                    future.result()
+            paths = [future.result() for future in futures]
         finally:
+            pool.shutdown(wait=False, cancel_futures=True)
             progress.end()
     return _folder(Path(paths[0]), missing[0])
 
@@ -74,8 +86,25 @@ def _check_room(repo_id: str, needed: int, cache: Path) -> None:
         )
 
 
-def _bar(progress: Progress) -> Any:
-    """A bar as huggingface_hub drives it, which tells the listener instead of drawing."""
+class _Counter:
+    """Bytes that threads have fetched since they were last asked for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bytes = 0
+
+    def add(self, amount: int) -> None:
+        with self._lock:
+            self._bytes += amount
+
+    def take(self) -> int:
+        with self._lock:
+            amount, self._bytes = self._bytes, 0
+        return amount
+
+
+def _bar(fetched: _Counter) -> Any:
+    """A bar as huggingface_hub drives it, which counts instead of drawing."""
     from tqdm.auto import tqdm  # type: ignore[import-untyped]  # as below
 
     class Bar(tqdm):  # type: ignore[misc]  # tqdm has no types
@@ -83,9 +112,9 @@ def _bar(progress: Progress) -> Any:
             options.pop("name", None)
             super().__init__(*arguments, **{**options, "disable": True})
             if resumed := int(options.get("initial") or 0):
-                progress.advance(resumed)
+                fetched.add(resumed)
 
         def update(self, n: float | None = 1) -> None:
-            progress.advance(int(n or 0))
+            fetched.add(int(n or 0))
 
     return Bar

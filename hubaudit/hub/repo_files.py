@@ -10,10 +10,11 @@ from pathlib import Path, PurePosixPath
 from hubaudit.errors import AccessError, ModelFileError
 from hubaudit.hub.access import hub_errors, retried
 
-__all__ = ["RepoFiles", "adapter_files", "folder_files", "is_adapter", "list_files", "text_files"]
+__all__ = ["RepoFiles", "adapter_files", "folder_files", "is_adapter", "list_files", "text_files", "weight_bytes"]
 
 _SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 _TEXT = (".json", ".jinja", ".txt")
+_MAX_TEXT_BYTES = 200_000_000
 _TOKENIZERS = ("tokenizer.model", "spiece.model")
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
@@ -136,9 +137,21 @@ def _weights(files: RepoFiles) -> list[str]:
     return shards or [name for name in names if not name.startswith(("consolidated", "adapter_"))]
 
 
+def weight_bytes(files: RepoFiles) -> int:
+    """Size of a model's safetensors."""
+    return sum(files.sizes[name] for name in _weights(files))
+
+
 def _texts(files: RepoFiles, *, without: tuple[str, ...] = ()) -> list[str]:
-    return [
+    names = [
         name
         for name in sorted(files.sizes)
         if "/" not in name and (name.endswith(_TEXT) or name in _TOKENIZERS) and name not in without
     ]
+    size = sum(files.sizes[name] for name in names)
+    if size > _MAX_TEXT_BYTES:
+        raise ModelFileError(
+            f"{files.repo_id}: expected configuration and tokenizer of at most {_MAX_TEXT_BYTES / 1e6:.0f} MB, but its "
+            f"files have {size / 1e6:.0f} MB; ask its owner to move the large ones into a folder"
+        )
+    return names

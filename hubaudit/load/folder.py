@@ -20,6 +20,9 @@ __all__ = ["EXPANSION_MARKER", "FolderWeights", "check_weights", "read_config", 
 EXPANSION_MARKER = "expanded_from.json"
 """In a folder that `expand_gguf` wrote: the file, its hash and the dtype."""
 
+# Far above any model: a hostile configuration would be built layer by layer before its weights are looked at.
+_MAX_LAYERS = 2000
+
 
 @dataclasses.dataclass(frozen=True)
 class FolderWeights:
@@ -62,6 +65,11 @@ def read_config(folder: Path, *, trust_remote_code: bool = False) -> PretrainedC
         raise ModelFileError(
             f"{folder}: expected a model type that the installed transformers knows in config.json, got "
             f"{model_type!r}. Upgrade transformers, or check that this is a language model."
+        )
+    layers = raw.get("num_hidden_layers", raw.get("n_layer"))
+    if isinstance(layers, int) and layers > _MAX_LAYERS:
+        raise ModelFileError(
+            f"{folder}: expected a model of at most {_MAX_LAYERS} layers, config.json says {layers}. Check the file."
         )
     try:
         with quiet_transformers():

@@ -97,7 +97,7 @@ class Page:
                     table = gr.Dataframe(headers=["figure", "value", "note"], label="Result", wrap=True)
                     plot = gr.Plot(label="Plot")
                     raw = gr.JSON(label="As JSON")
-            button.click(shown, [text, upload, *settings], [table, plot, raw])
+            button.click(shown, [text, upload, *settings], [table, plot, raw], api_visibility="private")
         return page
 
     def _table(self, result: Mapping[str, Any]) -> list[list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import functools
 import html
 import importlib
@@ -20,8 +21,11 @@ import gradio as gr
 
 from hubaudit.agree import agree
 from hubaudit.agree_view import agreement_plot
+from hubaudit.ahead import Ahead
 from hubaudit.errors import HubAuditError, InputError
-from hubaudit.forecast import Forecast, gpu_seconds
+from hubaudit.forecast import GPU_SPEED, Forecast, gpu_seconds
+from hubaudit.hub import resolve_base, resolve_variant
+from hubaudit.hub.repo_files import list_files, weight_bytes
 from hubaudit.modules.install import METRICS, metric_folder
 from hubaudit.progress import time_left
 from hubaudit.publish.push import hide_tokens
@@ -37,7 +41,7 @@ from hubaudit.space.read import downloads, framed
 from hubaudit.space.run import Event, audit_events
 from hubaudit.space.store import AuditStore
 
-__all__ = ["CSS", "SpaceApp", "launch_options"]
+__all__ = ["CSS", "SpaceApp", "launch_options", "queued"]
 
 CSS = """
 iframe.audit { width: 100%; height: 85vh; border: 1px solid var(--border-color-primary); border-radius: 8px; }
@@ -59,7 +63,16 @@ drifted, and whether internal directions turned, each with its interval and its 
 """
 _LONGEST_LOAN = 300
 """Seconds that ZeroGPU lends a GPU for, at most."""
+_ZERO_GPU = bool(os.environ.get("SPACES_ZERO_GPU"))
 _ANSWERED = "Answers that changed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Planned:
+    """An audit that a plan allowed; it stays on the server."""
+
+    settings: AuditSettings
+    forecast: Forecast
 
 
 class SpaceApp:
@@ -79,6 +92,7 @@ class SpaceApp:
         self.sign_in = sign_in
         self.own_token = own_token
         self._stops: dict[str, threading.Event] = {}
+        self._files = functools.lru_cache(maxsize=64)(lambda audit_id: downloads(self.store.load(audit_id), audit_id))
         self._framed = functools.lru_cache(maxsize=32)(lambda audit_id: framed(self.store.load(audit_id)))
 
     @classmethod
@@ -96,7 +110,7 @@ class SpaceApp:
             dataset=os.environ.get("HUBAUDIT_SPACE_DATASET"),
             max_stored=limits.max_stored,
         )
-        store.fetch_from_dataset()
+        Ahead(store.fetch_from_dataset)
         if not own_token:
             from huggingface_hub import constants
 
@@ -129,6 +143,7 @@ class SpaceApp:
             gr.update(value="", visible=True),
             gr.update(interactive=False),
             gr.update(visible=True),
+            None,
         )
 
     def plan(self, found: Found | None, variants: list[str], tasks: list[str], limit: float) -> tuple[Any, ...]:
@@ -137,26 +152,41 @@ class SpaceApp:
         from hubaudit.progress import Silent
 
         with _told():
-            if found is None:
-                raise InputError("find a model's variants first")
-            settings = make_settings(found, variants, tasks, limit, limits=self.limits, store=self.store)
-            if found.n_parameters and (reason := self.limits.refusal(found.n_parameters, 2)):
-                return _refused(reason, settings), gr.update(interactive=False), None
-            forecast = Pipeline(settings, Silent()).forecast()
-            itemsize = 4 if forecast.dtype == "float32" else 2
-            reason = self.limits.refusal(forecast.n_parameters, itemsize)
-            if reason is None and forecast.seconds > self.limits.max_seconds:
-                reason = (
-                    f"This would take about {time_left(forecast.seconds)}; an audit here may take "
-                    f"{time_left(self.limits.max_seconds)}. Choose fewer items or variants, or run it elsewhere."
-                )
-        if reason is not None:
-            return _refused(reason, settings), gr.update(interactive=False), None
+            settings = self._settings(found, variants, tasks, limit)
+            assert found is not None
+            reason = self.limits.refusal(found.n_parameters, 2) if found.n_parameters else None
+            reason = reason or self._too_much_to_download(found, variants)
+            forecast = None
+            if reason is None:
+                # In ZeroGPU's main process there is no GPU to measure, and no GPU's speed to be had by measuring.
+                forecast = Pipeline(settings, Silent()).forecast(speed=GPU_SPEED if _ZERO_GPU else None)
+                reason = self.limits.refusal(forecast.n_parameters, 4 if forecast.dtype == "float32" else 2)
+                if reason is None and forecast.seconds > self.limits.max_seconds:
+                    reason = (
+                        f"This would take about {time_left(forecast.seconds)}; an audit here may take "
+                        f"{time_left(self.limits.max_seconds)}. Choose fewer items or variants, or run it elsewhere."
+                    )
+        if reason is not None or forecast is None:
+            return _refused(reason or "", settings), gr.update(interactive=False), None
         limits = (
-            f"\nlimits   {self.limits.max_parameters / 1e9:.1f} billion parameters, "
+            f"\nlimits   {self.limits.max_parameters / 1e6:,.0f} million parameters, "
             f"{self.limits.memory_bytes / 1e9:.1f} GB, {time_left(self.limits.max_seconds)}"
         )
-        return f"```text\n{_plain_code(forecast.text() + limits)}\n```", gr.update(interactive=True), forecast
+        text = f"```text\n{_plain_code(forecast.text() + limits)}\n```"
+        return text, gr.update(interactive=True), Planned(settings, forecast)
+
+    def _settings(self, found: Found | None, variants: list[str], tasks: list[str], limit: float) -> AuditSettings:
+        if found is None:
+            raise InputError("find a model's variants first")
+        return make_settings(found, variants, tasks, limit, limits=self.limits, store=self.store)
+
+    def _too_much_to_download(self, found: Found, variants: list[str]) -> str | None:
+        size = weight_bytes(list_files(found.base, found.revision))
+        size += sum(found.sizes.get(found.choices[label], 0) for label in variants)
+        if size <= self.limits.max_download_bytes:
+            return None
+        most = self.limits.max_download_bytes / 1e9
+        return f"The chosen models have {size / 1e9:.1f} GB of weights; this page downloads at most {most:.1f} GB."
 
     # ---- run --------------------------------------------------------------------------------------------------
 
@@ -166,35 +196,71 @@ class SpaceApp:
         variants: list[str],
         tasks: list[str],
         limit: float,
-        forecast: Forecast | None,
+        planned: Planned | None,
         request: gr.Request,
     ) -> Iterator[tuple[Any, ...]]:
-        """Run an audit, tell its steps, and show the result."""
+        """Run the audit that was planned, tell its steps, and show the result."""
         with _told():
-            if found is None:
-                raise InputError("find a model's variants first")
-            settings = make_settings(found, variants, tasks, limit, limits=self.limits, store=self.store)
+            # What the page greys out, a request can send all the same: only what a plan allowed runs.
+            if planned is None or planned.settings != self._settings(found, variants, tasks, limit):
+                raise InputError("the choices are not those of the plan; show the plan again")
+            if len(self._stops) > self.limits.max_waiting:
+                raise InputError(f"{len(self._stops)} audits wait already; try again later")
         session = request.session_hash or ""
+        if (earlier := self._stops.get(session)) is not None:
+            earlier.set()
         stop = self._stops[session] = threading.Event()
         lines: list[str] = []
         nothing = (gr.skip(),) * 2
-        yield _progress("starting", None, None, lines), *nothing
+        step = Event(kind="step", text="starting")
+        yield _progress(step, lines), *nothing
         try:
-            for event in _events(settings, stop, self.limits.max_seconds, forecast):
-                if event.kind == "error":
-                    lines.append(event.text)
-                    yield _progress("", None, None, lines), *nothing
-                elif event.report is not None:
-                    yield self._finished(event.report, lines)
+            for event in self._events(planned, stop):
+                if event.kind == "report":
+                    yield self._finished(event, lines)
+                    continue
+                if event.kind == "step":
+                    step = event
                 else:
-                    if event.kind == "line":
-                        lines.append(event.text)
-                    else:
-                        step = event
-                    yield _progress(step.text, step.done, step.seconds_left, lines), *nothing
+                    lines.append(event.text)
+                yield _progress(None if event.kind == "error" else step, lines), *nothing
         finally:
-            self._stops.pop(session, None)
-            keep_within(self.store.folder / "work", self.limits.max_disk_bytes)
+            if self._stops.get(session) is stop:
+                del self._stops[session]
+
+    def _events(self, planned: Planned, stop: threading.Event) -> Iterator[Event]:
+        """The audit's events; on ZeroGPU from the process that holds the GPU."""
+        if not _ZERO_GPU:
+            yield from audit_events(
+                planned.settings,
+                stop,
+                max_seconds=self.limits.max_seconds,
+                keep=self._keep,
+                afterwards=lambda: keep_within(self.store.folder / "work", self.limits.max_disk_bytes),
+            )
+            return
+        try:
+            # A GPU is lent for seconds: what can be fetched is fetched before.
+            base = resolve_base(planned.settings.base)
+            for spec in planned.settings.variants:
+                resolve_variant(spec, base)
+        except HubAuditError as exc:
+            yield Event(kind="error", text=hide_tokens(str(exc)))
+            return
+        for event in on_gpu(planned.settings, int(min(_LONGEST_LOAN, gpu_seconds(planned.forecast)))):
+            yield dataclasses.replace(event, audit_id=self._keep(event.report)) if event.report else event
+            if stop.is_set():  # it cannot cross into the GPU's process; closing the stream can
+                yield Event(kind="error", text="the audit was stopped; on this page's GPU nothing of it is kept")
+                return
+
+    def _keep(self, report: Report) -> str | None:
+        """Store an audit of which something is finished."""
+        if not any(variant.status == "done" for variant in report.variants):
+            return None
+        entry = self.store.save(report)
+        if trouble := self.store.copy_to_dataset(entry):
+            print(f"audit {entry.audit_id} was not copied: {trouble}", file=sys.stderr)
+        return entry.audit_id
 
     def stop(self, request: gr.Request) -> str:
         """Stop this visitor's audit after the current batch."""
@@ -204,16 +270,15 @@ class SpaceApp:
         event.set()
         return "<p>Stopping after the current batch; variants that are finished are kept.</p>"
 
-    def _finished(self, report: Report, lines: list[str]) -> tuple[Any, ...]:
-        done = [variant for variant in report.variants if variant.status == "done"]
-        lines = [*lines, f"{len(done)} of {len(report.variants)} variants are finished."]
-        if not done:
-            return _progress("", None, None, lines), gr.skip(), gr.skip()
-        entry = self.store.save(report)
-        if trouble := self.store.copy_to_dataset(entry):
-            print(f"audit {entry.audit_id} was not copied: {trouble}", file=sys.stderr)
-        link = f'<p>Stored. <a href="?audit={entry.audit_id}">Open this audit</a>; the link stays valid.</p>'
-        return _progress("", None, None, lines) + link, entry.audit_id, gr.Tabs(selected="read")
+    def _finished(self, event: Event, lines: list[str]) -> tuple[Any, ...]:
+        assert event.report is not None
+        variants = event.report.variants
+        done = sum(variant.status == "done" for variant in variants)
+        said = [*lines, f"{done} of {len(variants)} variants are finished."]
+        if event.audit_id is None:
+            return _progress(None, said), gr.skip(), gr.skip()
+        link = f'<p>Stored. <a href="?audit={event.audit_id}">Open this audit</a>; the link stays valid.</p>'
+        return _progress(None, said) + link, event.audit_id, gr.Tabs(selected="read")
 
     # ---- read -------------------------------------------------------------------------------------------------
 
@@ -226,7 +291,8 @@ class SpaceApp:
         shown = wanted if wanted in known else (entries[0].audit_id if entries else None)
         if wanted and wanted not in known:
             gr.Warning("There is no audit with this link here; it may have been removed.")
-        return gr.update(choices=choices, value=shown), shown
+        frame = gr.skip() if shown else "<p>No audit yet. Find a model and run one.</p>"
+        return gr.update(choices=choices, value=shown), shown, frame
 
     def listed(self, audit_id: str | None) -> Any:
         """The list of audits, with a new one in it."""
@@ -237,8 +303,7 @@ class SpaceApp:
         if not audit_id:
             return "<p>No audit yet. Find a model and run one.</p>", "", *(gr.update(visible=False),) * 3, ""
         with _told():
-            page, report = self._framed(audit_id), self.store.load(audit_id)
-            files = downloads(report, audit_id)
+            page, files = self._framed(audit_id), self._files(audit_id)
         link = f'<p><a href="?audit={audit_id}">Link to this audit</a></p>'
         return (
             page,
@@ -258,21 +323,23 @@ class SpaceApp:
 
     # ---- publish ----------------------------------------------------------------------------------------------
 
-    def previewed(self, audit_id: str | None, repo: str, oauth_token: gr.OAuthToken | None) -> tuple[Any, Any]:
+    def previewed(self, audit_id: str | None, repo: str, oauth_token: gr.OAuthToken | None) -> tuple[Any, ...]:
         """What a pull request would change."""
         with _told():
             if not audit_id:
                 raise InputError("open an audit first")
             token = self._token(oauth_token)
             found = preview(self.store.load(audit_id), repo, token)
-        return found.text, gr.update(interactive=found.has_changes and token is not None)
+        return found.text, gr.update(interactive=found.has_changes and token is not None), (audit_id, repo)
 
-    def published(self, audit_id: str | None, repo: str, oauth_token: gr.OAuthToken | None) -> str:
+    def published(
+        self, audit_id: str | None, repo: str, seen: tuple[str, str] | None, oauth_token: gr.OAuthToken | None
+    ) -> str:
         """Open the pull requests with the visitor's token."""
         with _told():
             token = self._token(oauth_token)
-            if not audit_id or token is None:
-                raise InputError("sign in and look at the preview first")
+            if not audit_id or token is None or seen != (audit_id, repo):
+                raise InputError("sign in and look at the preview of this audit and repo first")
             done = open_requests(self.store.load(audit_id), repo, token)
         if not done:
             return "<p>There was nothing to change.</p>"
@@ -320,12 +387,12 @@ class SpaceApp:
         # No page of ours tells gradio's makers that it was opened.
         os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
         metric_pages = {name: _metric_page(name) for name in METRICS}
-        with gr.Blocks(title=_TITLE, analytics_enabled=False) as page:
+        with gr.Blocks(title=_TITLE, analytics_enabled=False, delete_cache=(3600, 86400)) as page:
             gr.Markdown(_INTRO)
             current = gr.State(None)
             with gr.Tabs(selected="read") as tabs:
                 with gr.Tab("Read", id="read"):
-                    shown = self._read_tab(current)
+                    shown, frame = self._read_tab(current)
                 with gr.Tab("Audit", id="find"):
                     self._find_tab(current, tabs)
                 with gr.Tab("Compare", id="compare"):
@@ -334,10 +401,10 @@ class SpaceApp:
                     for name, metric_page in metric_pages.items():
                         with gr.Tab(name, id=name):
                             metric_page.render()
-            page.load(self.opened, None, [shown, current], api_visibility="private")
+            page.load(self.opened, None, [shown, current, frame], api_visibility="private")
         return page
 
-    def _read_tab(self, current: gr.State) -> gr.Dropdown:
+    def _read_tab(self, current: gr.State) -> tuple[gr.Dropdown, gr.HTML]:
         chosen = gr.Dropdown([], label="Stored audits", info="Newest first", interactive=True)
         link = gr.HTML()
         frame = gr.HTML("<p>Loading the audit.</p>", label="Audit report")
@@ -347,14 +414,15 @@ class SpaceApp:
             as_png = gr.DownloadButton("Download plots (PNG in ZIP)", visible=False)
         with gr.Accordion("Show a report.json from your computer", open=False):
             file = gr.File(label="report.json", file_types=[".json"], type="filepath")
-            file.upload(self.upload, file, frame, api_visibility="private")
+            own = gr.HTML()
+            file.upload(self.upload, file, own, api_visibility="private")
         with gr.Accordion("Publish to the model's card", open=False):
             diff = self._publish_section(current)
         chosen.input(lambda audit_id: audit_id, chosen, current, api_visibility="private")
         outputs = [frame, link, as_json, as_markdown, as_png, diff]
         current.change(self.show, current, outputs, api_visibility="private")
         current.change(self.listed, current, chosen, api_visibility="private")
-        return chosen
+        return chosen, frame
 
     def _publish_section(self, current: gr.State) -> gr.Code:
         gr.Markdown(
@@ -372,12 +440,13 @@ class SpaceApp:
             gr.Markdown(f"Opening pull requests: {who}. In a shell: `hubaudit publish REPORT --yes`.")
         diff = gr.Code(label="Preview", language=None, lines=6, max_lines=24, wrap_lines=True)
         outcome = gr.HTML()
-        look.click(self.previewed, [current, repo], [diff, go], api_visibility="private")
-        go.click(self.published, [current, repo], outcome, api_visibility="private")
+        seen = gr.State(None)
+        look.click(self.previewed, [current, repo], [diff, go, seen], api_visibility="private")
+        go.click(self.published, [current, repo, seen], outcome, api_visibility="private")
         return diff
 
     def _find_tab(self, current: gr.State, tabs: gr.Tabs) -> None:
-        found, forecast = gr.State(None), gr.State(None)
+        found, planned = gr.State(None), gr.State(None)
         gr.Markdown(
             f"Models of up to {self.limits.max_parameters / 1e6:,.0f} million parameters that fit into "
             f"{self.limits.memory_bytes / 1e9:.0f} GB run here, for {time_left(self.limits.max_seconds)} at most. For "
@@ -410,15 +479,15 @@ class SpaceApp:
         progress = gr.HTML(elem_classes="progress-line")
         quietly: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         base.key_up(self.suggest, None, base, trigger_mode="always_last", **quietly)
-        outputs = [found, said, table, variants, choices, plan, run, buttons]
+        outputs = [found, said, table, variants, choices, plan, run, buttons, planned]
         find.click(self.find, base, outputs, api_visibility="private")
-        look.click(self.plan, [found, variants, tasks, limit], [plan, run, forecast], api_visibility="private")
+        look.click(self.plan, [found, variants, tasks, limit], [plan, run, planned], api_visibility="private")
         run.click(
             self.run,
-            [found, variants, tasks, limit, forecast],
+            [found, variants, tasks, limit, planned],
             [progress, current, tabs],
-            concurrency_limit=1,
-            concurrency_id="audit",
+            # Audits themselves run one at a time; those that wait can be cancelled, too.
+            concurrency_limit=self.limits.max_waiting + 2,
             show_progress="hidden",
             api_visibility="private",
         )
@@ -439,6 +508,11 @@ class SpaceApp:
         go.click(self.compare, [one, two], [figures, plot, raw], api_visibility="private")
 
 
+def queued(app: SpaceApp) -> gr.Blocks:
+    """The page with its queue: bounded, and light events never wait for one another."""
+    return app.build().queue(max_size=200, default_concurrency_limit=8)
+
+
 def launch_options(app: SpaceApp) -> dict[str, Any]:
     """What `launch` needs beside address and port."""
     return {
@@ -450,26 +524,13 @@ def launch_options(app: SpaceApp) -> dict[str, Any]:
     }
 
 
-def _events(
-    settings: AuditSettings, stop: threading.Event, max_seconds: float, forecast: Forecast | None
-) -> Iterator[Event]:
-    """The audit's events; on ZeroGPU from the process that holds the GPU."""
-    if os.environ.get("SPACES_ZERO_GPU"):
-        # It exists on Spaces only; `spaces/` of a checkout is no package.
-        lend = importlib.import_module("spaces").GPU
-        # The event cannot cross into the GPU's process; closing the stream can.
-        seconds = int(min(max_seconds, _LONGEST_LOAN, gpu_seconds(forecast) if forecast else _LONGEST_LOAN))
-        for event in lend(duration=seconds)(_on_gpu)(settings, seconds):
-            yield event
-            if stop.is_set():
-                yield Event(kind="error", text="the audit was stopped; on this page's GPU nothing of it is kept")
-                return
-        return
-    yield from audit_events(settings, stop, max_seconds=max_seconds)
-
-
 def _on_gpu(settings: AuditSettings, seconds: int) -> Iterator[Event]:
-    yield from audit_events(settings, threading.Event(), max_seconds=seconds)
+    """Run where the GPU is, and end before the loan does, so that finished variants come back."""
+    yield from audit_events(settings, threading.Event(), max_seconds=seconds - 20)
+
+
+# ZeroGPU looks for such a function when the page starts; elsewhere it is the function itself.
+on_gpu = importlib.import_module("spaces").GPU(duration=lambda _, seconds: seconds)(_on_gpu) if _ZERO_GPU else _on_gpu
 
 
 def _metric_page(name: str) -> gr.Blocks:
@@ -506,13 +567,14 @@ def _refused(reason: str, settings: AuditSettings) -> str:
     )
 
 
-def _progress(step: str, done: float | None, left: float | None, lines: list[str]) -> str:
+def _progress(step: Event | None, lines: list[str]) -> str:
     parts = []
-    if step:
-        bar = "<progress></progress>" if done is None else f'<progress value="{done:.3f}" max="1"></progress>'
-        more = f", {100 * done:.0f} %" if done is not None else ""
+    if step is not None:
+        bar = "<progress></progress>" if step.done is None else f'<progress value="{step.done:.3f}" max="1"></progress>'
+        more = f", {100 * step.done:.0f} %" if step.done is not None else ""
+        left = step.seconds_left
         more += f", about {time_left(left)} left in this step" if left is not None else ""
-        parts.append(f'<p class="progress-text" aria-live="polite">{_text(step)}{more}</p>{bar}')
+        parts.append(f'<p class="progress-text" aria-live="polite">{_text(step.text)}{more}</p>{bar}')
     parts += [f"<p>{_text(line)}</p>" for line in lines[-6:]]
     return "".join(parts)
 

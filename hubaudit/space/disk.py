@@ -33,6 +33,8 @@ def keep_within(work: Path, max_bytes: int) -> None:
             commits += [revision.commit_hash for revision in repo.revisions]
             left -= repo.size_on_disk
         cache.delete_revisions(*commits).execute()
+        for file in cache.incomplete_files:  # of downloads that were cancelled; no audit runs now
+            Path(file.file_path).unlink(missing_ok=True)
 
 
 def _size(folder: Path) -> int:

@@ -126,10 +126,6 @@ def make_settings(
         raise InputError("choose at least one variant and one task")
     if len(variants) > limits.max_variants:
         raise InputError(f"choose at most {limits.max_variants} variants; {len(variants)} are chosen")
-    size = sum(found.sizes.get(found.choices[label], 0) for label in variants)
-    if size > limits.max_download_bytes:
-        most = limits.max_download_bytes / 1e9
-        raise InputError(f"the chosen variants have {size / 1e9:.1f} GB of weights; choose at most {most:.1f} GB")
     if not 1 <= limit <= limits.max_items:
         raise InputError(f"the items of a task must be 1 to {limits.max_items}")
     return AuditSettings(

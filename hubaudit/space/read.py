@@ -45,7 +45,8 @@ def downloads(report: Report, audit_id: str) -> Downloads:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as plots:
         for plot in drawn(report):
-            plots.writestr(f"{plot.name}.png", png(plot.draw(report)))
+            # A fixed date: the same audit gives the same bytes, and gradio keeps one copy.
+            plots.writestr(zipfile.ZipInfo(f"{plot.name}.png"), png(plot.draw(report)))
     return Downloads(
         json=str(write_file(folder / f"{name}.json", report.to_json().encode("utf-8"))),
         markdown=str(write_file(folder / f"{name}.md", to_markdown(report).encode("utf-8"))),

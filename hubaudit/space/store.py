@@ -142,14 +142,13 @@ class AuditStore:
             write_file(target, source.read_bytes())
 
     def _read_entry(self, path: Path) -> StoredAudit | None:
-        stamp = path.stat().st_mtime_ns
-        known = self._known.get(path)
-        if known is None or known[0] != stamp:
-            try:
-                known = (stamp, self._entry(path, read_report(path)))
-            except HubAuditError:
-                return None
-            self._known[path] = known
+        try:
+            stamp = path.stat().st_mtime_ns
+            known = self._known.get(path)
+            if known is None or known[0] != stamp:
+                self._known[path] = known = (stamp, self._entry(path, read_report(path)))
+        except (HubAuditError, OSError):  # no report, or removed meanwhile
+            return None
         return known[1]
 
     @staticmethod

@@ -36,14 +36,14 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     pages = []
 
     def start(*, sign_in: bool = False, **limits: Any) -> str:
-        from hubaudit.space.app import SpaceApp, launch_options
+        from hubaudit.space.app import SpaceApp, launch_options, queued
         from hubaudit.space.limits import Limits
         from hubaudit.space.store import AuditStore
 
         app = SpaceApp(AuditStore(tmp_path / "store"), Limits(**limits), sign_in=sign_in)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            page = app.build().queue(max_size=app.limits.max_waiting)
+            page = queued(app)
             _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options(app))
         pages.append(page)
         return str(url)

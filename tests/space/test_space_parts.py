@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -21,13 +23,14 @@ from hubaudit.progress import Silent
 from hubaudit.resources import bundled
 from hubaudit.settings import AuditSettings
 from hubaudit.space import app as app_module
+from hubaudit.space import run as run_module
 from hubaudit.space.app import SpaceApp
 from hubaudit.space.disk import keep_within
 from hubaudit.space.find import find_variants, make_settings, search_models
 from hubaudit.space.limits import Limits
 from hubaudit.space.publish import open_requests, preview
 from hubaudit.space.push import plan_space, push_space
-from hubaudit.space.run import audit_events
+from hubaudit.space.run import Event, audit_events
 from hubaudit.space.store import AuditStore
 
 
@@ -136,20 +139,6 @@ def test_only_what_was_offered_can_be_chosen(hub: Any, tiny_hub: Callable[[str, 
             make_settings(found, variants, tasks, limit, limits=limits, store=store)
 
 
-def test_too_much_to_download_is_refused(hub: Any, tiny_hub: Callable[[str, int], None], tmp_path: Path) -> None:
-    tiny_hub("acme/one", 0)
-    tiny_hub("acme/fine", 1)
-    repo = hub.repos["models", "acme/fine"]
-    hub.add("acme/fine", {**hub.files("acme/fine"), "README.md": "---\nbase_model: acme/one\n---\n"})
-    assert repo
-    store = AuditStore(tmp_path / "store")
-    found = find_variants("acme/one", store)
-    (label,) = [label for label in found.choices if label.startswith("acme/fine")]
-    limits = Limits(max_download_bytes=1000)
-    with pytest.raises(InputError, match="GB of weights"):
-        make_settings(found, [label], ["builtin"], 4, limits=limits, store=store)
-
-
 def test_the_disk_does_not_fill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "work" / "evidence").mkdir(parents=True)
     (tmp_path / "work" / "evidence" / "x").write_bytes(b"0" * 1000)
@@ -228,19 +217,105 @@ def test_an_error_is_one_line_without_a_token(tmp_path: Path, hub: Any) -> None:
     assert events[-1].text.startswith("acme/none: no such model")
 
 
-def test_zero_gpu_lends_for_the_time_of_an_audit(tiny_settings: AuditSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zero_gpu_lends_for_the_time_of_an_audit(
+    tiny_settings: AuditSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
 
-    def lend(*, duration: int) -> Callable[[Any], Any]:
-        asked.append(duration)
-        return lambda function: function
+    def lend(*, duration: Callable[[Any, int], int]) -> Callable[[Any], Any]:
+        def decorated(function: Any) -> Any:
+            def lent(settings: Any, seconds: int) -> Any:
+                asked.append(duration(settings, seconds))
+                return function(settings, seconds)
 
-    monkeypatch.setitem(app_module.sys.modules, "spaces", types.SimpleNamespace(GPU=lend))
+            return lent
+
+        return decorated
+
+    forecast = Pipeline(tiny_settings, Silent()).forecast()
+    monkeypatch.setitem(sys.modules, "spaces", types.SimpleNamespace(GPU=lend))
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
-    events = list(app_module._events(tiny_settings, threading.Event(), 1800, None))
-    assert events[-1].report is not None
-    list(app_module._events(tiny_settings, threading.Event(), 1800, Pipeline(tiny_settings, Silent()).forecast()))
-    assert asked == [300, 57]
+    try:
+        module = importlib.reload(app_module)
+        page = module.SpaceApp(AuditStore(tmp_path / "store"), Limits())
+        events = list(page._events(module.Planned(tiny_settings, forecast), threading.Event()))
+        stop = threading.Event()
+        stop.set()
+        stopped = list(page._events(module.Planned(tiny_settings, forecast), stop))
+    finally:
+        monkeypatch.undo()
+        importlib.reload(app_module)
+    assert [one.audit_id for one in page.store.list()] == [events[-1].audit_id]
+    assert "stopped" in stopped[-1].text
+    assert asked == [57, 57]
+
+
+def test_only_the_audit_that_was_planned_runs(hub: Any, tiny_hub: Callable[[str, int], None], tmp_path: Path) -> None:
+    tiny_hub("acme/one", 0)
+    store = AuditStore(tmp_path / "store")
+    request = types.SimpleNamespace(session_hash="a")
+    small = SpaceApp(store, Limits(max_parameters=10))
+    found = find_variants("acme/one", store)
+    labels = list(found.choices)[:1]
+    text, _, planned = small.plan(found, labels, ["builtin"], 4)
+    assert planned is None
+    assert "does not run on this page" in text
+    with pytest.raises(app_module.gr.Error, match="show the plan again"):
+        next(small.run(found, labels, ["builtin"], 4, planned, request))
+    page = SpaceApp(store, Limits())
+    _, _, planned = page.plan(found, labels, ["builtin"], 4)
+    with pytest.raises(app_module.gr.Error, match="show the plan again"):
+        next(page.run(found, labels, ["builtin"], 5, planned, request))
+    *_, (progress, audit_id, _) = page.run(found, labels, ["builtin"], 4, planned, request)
+    assert "1 of 1 variants are finished" in progress
+    assert [one.audit_id for one in store.list()] == [audit_id]
+    assert page._stops == {}
+
+
+def test_too_much_to_download_is_refused(hub: Any, tiny_hub: Callable[[str, int], None], tmp_path: Path) -> None:
+    tiny_hub("acme/one", 0)
+    store = AuditStore(tmp_path / "store")
+    page = SpaceApp(store, Limits(max_download_bytes=1000))
+    found = find_variants("acme/one", store)
+    text, _, planned = page.plan(found, list(found.choices)[:1], ["builtin"], 4)
+    assert planned is None
+    assert "GB of weights; this page downloads at most" in text
+
+
+def test_audits_run_one_after_the_other(tiny_settings: AuditSettings) -> None:
+    stop = threading.Event()
+    with run_module._ONE_AT_A_TIME:  # as while another audit runs
+        waiting = audit_events(tiny_settings, stop, max_seconds=60)
+        assert next(waiting).text == "waiting for the audit before this one"
+        stop.set()
+        assert "stopped before it began" in list(waiting)[-1].text
+    assert list(audit_events(tiny_settings, threading.Event(), max_seconds=60))[-1].report is not None
+
+
+def test_nothing_is_lost_when_the_visitor_leaves(tiny_settings: AuditSettings) -> None:
+    kept: list[Any] = []
+    over = threading.Event()
+    events = audit_events(
+        tiny_settings,
+        threading.Event(),
+        max_seconds=60,
+        keep=lambda report: kept.append(report) or "id",
+        afterwards=over.set,
+    )
+    for event in events:
+        if "1 of 2 variants done" in event.text:
+            break
+    events.close()
+    assert over.wait(30)
+    assert [variant.status for variant in kept[0].variants] == ["done", "interrupted"]
+
+
+def test_an_upload_is_published_only_as_previewed(tmp_path: Path) -> None:
+    page = SpaceApp(AuditStore(tmp_path), Limits())
+    token = types.SimpleNamespace(token="hf_x")
+    entry = page.store.save(example_report())
+    with pytest.raises(app_module.gr.Error, match="look at the preview"):
+        page.published(entry.audit_id, "other/repo", (entry.audit_id, ""), token)
 
 
 def test_the_servers_token_reads_nothing_for_visitors(
@@ -288,7 +363,7 @@ def test_messages_are_escaped(tmp_path: Path) -> None:
     assert "<script>" not in str(caught.value)
     assert "&lt;" not in app_module._plain("plain")
     assert app_module._plain("<b>[x](http://y)") == "&lt;b&gt;\\[x\\]\\(http://y\\)"
-    assert "<b>" not in app_module._progress("<b>", None, None, ["<b>"])
+    assert "<b>" not in app_module._progress(Event(kind="step", text="<b>"), ["<b>"])
 
 
 def test_the_space_brings_this_package(hub: Any) -> None:
