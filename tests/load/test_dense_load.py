@@ -199,3 +199,11 @@ class TestRefusals:
 def test_a_copy_of_the_folder_is_the_same_model(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "copy")
     assert torch.equal(logits_of(load(folder).model), logits_of(load(tmp_path / "copy").model))
+
+
+def test_a_configuration_of_absurd_depth_is_refused(tiny_base: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_base, tmp_path / "deep")
+    config = json.loads((tmp_path / "deep" / "config.json").read_text())
+    (tmp_path / "deep" / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 10**7}))
+    with pytest.raises(ModelFileError, match="at most 2000 layers, config.json says 10000000"):
+        load_model(ModelSource("deep", "dense", tmp_path / "deep"), dtype="float32", device="cpu")
