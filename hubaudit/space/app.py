@@ -115,7 +115,10 @@ class SpaceApp:
             from huggingface_hub import constants
 
             constants.HF_HUB_DISABLE_IMPLICIT_TOKEN = True
-        return cls(store, limits, sign_in=bool(os.environ.get("OAUTH_CLIENT_ID")), own_token=own_token)
+        app = cls(store, limits, sign_in=bool(os.environ.get("OAUTH_CLIENT_ID")), own_token=own_token)
+        for entry in store.list()[:1]:
+            app.show(entry.audit_id)  # drawn before the first visitor comes
+        return app
 
     # ---- find -------------------------------------------------------------------------------------------------
 
