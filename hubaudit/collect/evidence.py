@@ -25,7 +25,7 @@ from hubaudit.stats.k_feat import k_feat, k_feat_case
 __all__ = ["Evidence", "EvidenceStore", "ModelFacts"]
 
 # Raise it whenever the meaning of a stored tensor changes; older evidence is then collected again.
-EVIDENCE_VERSION = 1
+EVIDENCE_VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True)
