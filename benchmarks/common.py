@@ -9,11 +9,15 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import venv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hubaudit.collect import Plan
 
 HERE = Path(__file__).parent
 ARC = HERE.parents[1] / "shared" / "data" / "arc.jsonl"
@@ -87,6 +91,28 @@ def seconds(command: Sequence[str | Path], **environment: str) -> float:
     if done.returncode:
         raise SystemExit(f"{command[0]} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return time.perf_counter() - started
+
+
+def audit_seconds(base: Path, data: Path, dtype: str, out: Path) -> float:
+    """Wall time of `hubaudit audit` with all diagnostics, base and NF4, from an empty cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        command = [HUBAUDIT, "audit", base, "bnb:nf4", "--tasks", data, "--limit", "0", "--quiet"]
+        command += ["--contrast", "builtin", "--dtype", dtype, "--cache-dir", cache, "--out", out]
+        return seconds(command)
+
+
+def the_plan(base: Path, task: Path, contrast: str | None = None) -> Plan:
+    """The plan of an audit of one task."""
+    from hubaudit.load import BaseContext
+    from hubaudit.pipeline import Pipeline
+    from hubaudit.progress import Silent
+    from hubaudit.settings import AuditSettings
+    from hubaudit.tasks.vocabulary import load_tokenizer
+
+    settings = AuditSettings(base=str(base), tasks=(str(task),), contrast=contrast, limit=None)
+    pipeline = Pipeline(settings, Silent())
+    tasks, prompts = pipeline._read_tasks()
+    return pipeline._plan(tasks, prompts, load_tokenizer(base), BaseContext.from_folder(base))
 
 
 def median(values: Sequence[float]) -> float:

@@ -18,23 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import demo_base, items, save, write_rows
+from common import demo_base, items, save, the_plan, write_rows
 
 from hubaudit.collect import EvidenceStore, Plan, collect
 from hubaudit.collect.run import model_facts
 from hubaudit.load import BaseContext, LoadedModel, ModelSource, load_model
-from hubaudit.pipeline import Pipeline
-from hubaudit.progress import Silent
-from hubaudit.settings import AuditSettings
 from hubaudit.stats.logits import row_statistics
-from hubaudit.tasks.vocabulary import load_tokenizer
-
-
-def the_plan(base: Path, task: Path) -> Plan:
-    """The plan of an audit of one task."""
-    pipeline = Pipeline(AuditSettings(base=str(base), tasks=(str(task),), contrast=None, limit=None), Silent())
-    tasks, _ = pipeline._read_tasks()
-    return pipeline._plan(tasks, None, load_tokenizer(base), BaseContext.from_folder(base))
 
 
 @torch.inference_mode()

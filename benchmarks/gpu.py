@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import demo_base, items, median, save, write_rows
-from overhead import bare, batches, the_plan
+from common import demo_base, items, median, save, the_plan, write_rows
+from overhead import bare, batches
 
 from hubaudit.collect import EvidenceStore, build_plan, collect
 from hubaudit.collect.run import model_facts

@@ -27,7 +27,7 @@ from unittest import mock
 
 import numpy as np
 import torch
-from common import demo_base, items, median, save, write_rows
+from common import demo_base, items, median, save, the_plan, write_rows
 
 import hubaudit.collect.run as collect_run
 from hubaudit.collect import EvidenceStore, Plan, collect
@@ -40,17 +40,8 @@ from hubaudit.load import BaseContext, LoadedModel, ModelSource, load_model
 from hubaudit.pipeline import Pipeline
 from hubaudit.progress import Silent
 from hubaudit.settings import AuditSettings
-from hubaudit.tasks.vocabulary import load_tokenizer
 
 PLAIN = SharedPrefixCheck(False, 0.0, "")
-
-
-def the_plan(base: Path, task: Path, contrast: str | None) -> Plan:
-    """The plan of an audit."""
-    settings = AuditSettings(base=str(base), tasks=(str(task),), contrast=contrast, limit=None)
-    pipeline = Pipeline(settings, Silent())
-    tasks, prompts = pipeline._read_tasks()
-    return pipeline._plan(tasks, prompts, load_tokenizer(base), BaseContext.from_folder(base))
 
 
 def batches(plan: Plan, *, shared: bool) -> list[list[PlannedSequence]]:

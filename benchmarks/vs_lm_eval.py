@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from common import HUBAUDIT, demo_base, items, median, save, save_nf4, seconds, tool, write_rows
+from common import audit_seconds, demo_base, items, median, save, save_nf4, seconds, tool, write_rows
 
 TASK = """task: arc_items
 dataset_path: json
@@ -36,9 +36,9 @@ metric_list:
   - metric: acc_norm
 """
 WAYS = {
-    "float32, batches of 16": ((",dtype=float32", "16"), ("float32",)),
-    "float32, batches of 1": ((",dtype=float32", "1"), ("float32",)),
-    "as they come": (("", None), ("auto",)),
+    "float32, batches of 16": (",dtype=float32", "16", "float32"),
+    "float32, batches of 1": (",dtype=float32", "1", "float32"),
+    "as they come": ("", None, "auto"),
 }
 
 
@@ -65,7 +65,7 @@ def main() -> None:
         (folder / "tasks" / "arc_items.yaml").write_text(text)
         saved = {dtype: save_nf4(bin_ / "python", base, folder / dtype, dtype) for dtype in ("float32", "auto")}
         print(f"{'':26} {'lm-eval, s':>22} {'hubaudit, s':>12} {'ratio':>6}")
-        for name, ((model_options, batch), (dtype,)) in WAYS.items():
+        for name, (model_options, batch, dtype) in WAYS.items():
             repeats = options.repeats if batch == "16" else options.slow_repeats
             runs: dict[str, list[float]] = {"base": [], "nf4": [], "hubaudit": []}
             for _ in range(repeats):
@@ -75,10 +75,7 @@ def main() -> None:
                     command += ["--include_path", folder / "tasks", "--output_path", folder / "lm" / which]
                     command += ["--batch_size", batch] if batch else []
                     runs[which].append(seconds(command, HF_HUB_OFFLINE="1"))
-                with tempfile.TemporaryDirectory() as cache:
-                    command = [HUBAUDIT, "audit", base, "bnb:nf4", "--tasks", data, "--limit", "0", "--quiet"]
-                    command += ["--contrast", "builtin", "--dtype", dtype, "--cache-dir", cache]
-                    runs["hubaudit"].append(seconds([*command, "--out", folder / "report"]))
+                runs["hubaudit"].append(audit_seconds(base, data, dtype, folder / "report"))
             medians = {key: median(values) for key, values in runs.items()}
             ratio = (medians["base"] + medians["nf4"]) / medians["hubaudit"]
             accuracies = _accuracies(folder)

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from common import HUBAUDIT, demo_base, items, median, save, save_nf4, seconds, tool, write_rows
+from common import audit_seconds, demo_base, items, median, save, save_nf4, seconds, tool, write_rows
 
 
 def main() -> None:
@@ -41,23 +41,12 @@ def main() -> None:
         for name, dtype in {"float32": "float32", "as they come": "auto"}.items():
             runs: dict[str, list[float]] = {"modeldiffr": [], "hubaudit": []}
             for _ in range(options.slow_repeats if dtype == "auto" else options.repeats):
-                command = [
-                    bin_ / "modeldiffr",
-                    "audit",
-                    base,
-                    saved[dtype],
-                    "--suite",
-                    "full",
-                    "--tasks",
-                    "arc_challenge",
-                ]
+                command = [bin_ / "modeldiffr", "audit", base, saved[dtype]]
+                command += ["--suite", "full", "--tasks", "arc_challenge"]
                 command += ["--limit", str(options.items), "--data-dir", folder / "theirs", "--dtype", dtype]
                 command += ["--device", "cpu", "--out", folder / "modeldiffr"]
                 runs["modeldiffr"].append(seconds(command, HF_HUB_OFFLINE="1"))
-                with tempfile.TemporaryDirectory() as cache:
-                    command = [HUBAUDIT, "audit", base, "bnb:nf4", "--tasks", data, "--limit", "0", "--quiet"]
-                    command += ["--contrast", "builtin", "--dtype", dtype, "--cache-dir", cache]
-                    runs["hubaudit"].append(seconds([*command, "--out", folder / "report"]))
+                runs["hubaudit"].append(audit_seconds(base, data, dtype, folder / "report"))
             medians = {key: median(values) for key, values in runs.items()}
             ratio = medians["modeldiffr"] / medians["hubaudit"]
             result["rows"][name] = {"runs": runs, "medians": medians, "ratio": ratio, "accuracies": _accuracies(folder)}

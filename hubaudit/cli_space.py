@@ -45,11 +45,12 @@ def push(
     yes: Annotated[bool, typer.Option("--yes", help="Write to the Hub; without it, only say what would be.")] = False,
 ) -> None:
     """Publish the page as a Space of your own."""
-    from hubaudit.space.push import plan_space, push_space
+    from hubaudit.publish.spaces import write_space
+    from hubaudit.space.push import plan_space
 
     plan = plan_space(repo)
     if yes:
-        typer.echo(push_space(plan))
+        typer.echo(write_space(plan.repo_id, plan.files))
         return
     typer.echo(f"{plan.repo_id} (Space)")
     for path, content in plan.files.items():

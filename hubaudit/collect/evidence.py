@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,17 +101,17 @@ class _Heads:
                 write_file(self.path(digest), content)
         return digest
 
-    def k_feat(self, digest: str, head: Callable[[], Head]) -> float:
+    def k_feat(self, digest: str, head: Head) -> float:
         """The diameter of a head, from its file where it was computed before."""
         path = self.path(digest).with_suffix(".k_feat.json")
-        key = f"{k_feat_case(head())}, scale {head().scale!r}"
+        key = f"{k_feat_case(head)}, scale {head.scale!r}"
         try:
             known = json.loads(path.read_text())
         except (OSError, ValueError):
             known = {}
         value = known.get(key) if isinstance(known, dict) else None
         if not isinstance(value, float):
-            value = _k_feat(head())
+            value = _k_feat(head)
             write_file(path, json.dumps({key: value}).encode())
         return value
 
@@ -210,7 +209,7 @@ class Evidence:
     @property
     def k_feat(self) -> float:
         """Diameter of the head's rows, computed once for each head and kept beside it."""
-        return self._heads.k_feat(self.head_digest, self.head)
+        return self._heads.k_feat(self.head_digest, self.head())
 
     def features(self, shard: int) -> torch.Tensor:
         """(rows, d) head inputs at the gold tokens of one shard, in the model's dtype."""

@@ -10,6 +10,7 @@ import torch
 
 from hubaudit.load import LoadedModel
 from hubaudit.load.emulated_products import multiply_in_float32, products_are_emulated
+from hubaudit.load.recast import Recast
 
 __all__ = ["computed_in"]
 
@@ -25,21 +26,13 @@ def computed_in(model: LoadedModel, dtype: torch.dtype) -> Iterator[None]:
         model: A model whose parameters are floating point.
         dtype: The dtype to compute in.
     """
-    kept: dict[int, list[tuple[torch.nn.Parameter, torch.Tensor]]] = {}
+    recast = Recast(dtype)
 
     def before(module: torch.nn.Module, _: Any) -> None:
-        own = [
-            parameter
-            for parameter in module.parameters(recurse=False)
-            if parameter.is_floating_point() and parameter.dtype != dtype
-        ]
-        kept[id(module)] = [(parameter, parameter.data) for parameter in own]
-        for parameter in own:
-            parameter.data = parameter.data.to(dtype)
+        recast.cast(module)
 
     def after(module: torch.nn.Module, _: Any, __: Any) -> None:
-        for parameter, data in kept.pop(id(module), []):
-            parameter.data = data
+        recast.restore(module)
 
     stated = model.dtype
     with contextlib.ExitStack() as hooks:

@@ -55,11 +55,7 @@ def resolve_base(spec: str, *, weights: bool = True, progress: Progress | None =
     match = _match(spec)
     if match["file"]:
         raise InputError(f"{spec}: the base must be a whole repo, but got a file of it; drop the part after ':'")
-    if not weights:
-        files = list_files(match["repo"], match["revision"])
-        source = _folder(spec, download(files, text_files(files), progress or Silent()), None)
-        return dataclasses.replace(source, repo_id=files.repo_id, revision=files.revision)
-    return _download(spec, match, None, progress or Silent())
+    return _download(spec, match, None, progress or Silent(), weights=weights)
 
 
 def resolve_variant(spec: str, base: ModelSource, *, progress: Progress | None = None) -> ModelSource:
@@ -128,7 +124,9 @@ def _match(spec: str) -> re.Match[str]:
     return match
 
 
-def _download(spec: str, match: re.Match[str], base: ModelSource | None, progress: Progress) -> ModelSource:
+def _download(
+    spec: str, match: re.Match[str], base: ModelSource | None, progress: Progress, *, weights: bool = True
+) -> ModelSource:
     files = list_files(match["repo"], match["revision"])
     if match["file"]:
         names = _gguf_names(spec, match["file"], files)
@@ -137,7 +135,8 @@ def _download(spec: str, match: re.Match[str], base: ModelSource | None, progres
         source = _adapter(spec, download(files, adapter_files(files), progress), base)
         _check_claimed_base(source, base)
     else:
-        source = _folder(spec, download(files, folder_files(files), progress), base)
+        wanted = folder_files(files) if weights else text_files(files)
+        source = _folder(spec, download(files, wanted, progress), base)
     return dataclasses.replace(source, repo_id=files.repo_id, revision=files.revision)
 
 

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from hubaudit.load.placement import cpu_multiplies_bfloat16
-from hubaudit.load.structure import is_linear, output_module
+from hubaudit.load.recast import Recast
+from hubaudit.load.structure import is_linear, output_matrix, output_module
 
 __all__ = ["multiply_in_float32", "products_are_emulated"]
 
@@ -31,20 +32,15 @@ def multiply_in_float32(model: nn.Module) -> Callable[[], None]:
     Returns:
         A function that ends it.
     """
-    kept: dict[int, list[tuple[nn.Parameter, torch.Tensor]]] = {}
+    recast = Recast(torch.float32)
 
     def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        own = list(module.parameters(recurse=False))
-        kept[id(module)] = [(parameter, parameter.data) for parameter in own]
-        for parameter in own:
-            parameter.data = parameter.data.float()
+        recast.cast(module)
         return (args[0].float(), *args[1:])
 
     def after(module: nn.Module, _: Any, output: torch.Tensor | None) -> torch.Tensor | None:
-        dtypes = {data.dtype for _, data in kept[id(module)]}
-        for parameter, data in kept.pop(id(module)):
-            parameter.data = data
-        return output.to(dtypes.pop()) if output is not None else None
+        recast.restore(module)
+        return output.to(output_matrix(module).dtype) if output is not None else None
 
     handles = []
     head = output_module(model)  # multiplies one row, which is not worth its conversion

@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from hubaudit.errors import AccessError, InputError
+from hubaudit.errors import InputError
 from hubaudit.modules.install import METRICS, metric_folder
+from hubaudit.publish.spaces import write_space
 
 __all__ = ["SpacePlan", "plan_push", "push_metrics"]
 
@@ -60,27 +61,9 @@ def push_metrics(plans: Sequence[SpacePlan]) -> list[str]:
     Raises:
         AccessError: If the Hub refuses, or cannot be reached.
     """
-    from huggingface_hub import CommitOperationAdd, HfApi
-
-    from hubaudit.version import __version__
-
-    api = HfApi(library_name="hubaudit", library_version=__version__)
     urls: list[str] = []
     for plan in plans:
-        try:
-            api.create_repo(plan.repo_id, repo_type="space", space_sdk="gradio", exist_ok=True)
-            commit = api.create_commit(
-                plan.repo_id,
-                [CommitOperationAdd(file.name, file.read_bytes()) for file in plan.files],
-                commit_message=f"hubaudit {__version__}",
-                repo_type="space",
-            )
-        except Exception as exc:  # huggingface_hub's and its HTTP client's own trees
-            first_line = str(exc).strip().splitlines()[0] if str(exc).strip() else type(exc).__name__
-            done = f"; {len(urls)} of {len(plans)} Spaces are done" if urls else ""
-            raise AccessError(
-                f"expected to write the Space {plan.repo_id}, but the Hub answered: {first_line}{done}; log in with "
-                "`hf auth login` as a member of the namespace, check the network, and run the same command again"
-            ) from exc
-        urls.append(str(commit.commit_url))
+        so_far = f"; {len(urls)} of {len(plans)} Spaces are done" if urls else ""
+        files = {file.name: file.read_bytes() for file in plan.files}
+        urls.append(write_space(plan.repo_id, files, so_far=so_far))
     return urls

@@ -1,4 +1,4 @@
-"""The page as a Space on the Hub: its files, this very package beside them, one commit."""
+"""The page as a Space on the Hub: its files, and this very package beside them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 import hubaudit
-from hubaudit.errors import AccessError, InputError
+from hubaudit.errors import InputError
 from hubaudit.hub.reference import REPO_ID
-from hubaudit.publish.push import hide_tokens
 from hubaudit.resources import bundled
-from hubaudit.version import __version__
 
-__all__ = ["SpacePush", "plan_space", "push_space"]
+__all__ = ["SpacePush", "plan_space"]
 
 _SKIPPED = ("__pycache__", "_bundled", "pictures")
 _EXTRAS = ("bnb", "gguf", "lora", "space")
@@ -53,31 +51,6 @@ def plan_space(repo_id: str) -> SpacePush:
     audits = {path: content for path, content in files.items() if path.startswith("audits/")}
     files |= {f"hubaudit/_bundled/spaces/hubaudit/{path}": content for path, content in audits.items()}
     return SpacePush(repo_id, dict(sorted((path, content) for path, content in files.items() if path not in audits)))
-
-
-def push_space(plan: SpacePush) -> str:
-    """Create the Space where it is missing and upload its files in one commit.
-
-    Returns:
-        The address of the commit.
-
-    Raises:
-        AccessError: If the Hub refuses, or cannot be reached; nothing was written then, or an empty Space.
-    """
-    from huggingface_hub import CommitOperationAdd, HfApi
-
-    api = HfApi(library_name="hubaudit", library_version=__version__)
-    try:
-        api.create_repo(plan.repo_id, repo_type="space", space_sdk="gradio", exist_ok=True)
-        operations = [CommitOperationAdd(path, content) for path, content in plan.files.items()]
-        done = api.create_commit(plan.repo_id, operations, commit_message=f"hubaudit {__version__}", repo_type="space")
-    except Exception as exc:  # huggingface_hub's and its HTTP client's own trees
-        line = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
-        raise AccessError(
-            f"expected to write the Space {plan.repo_id}, but the Hub answered: {hide_tokens(line)}; log in with "
-            "`hf auth login` as a member of the namespace, check the network, and run the same command again"
-        ) from exc
-    return str(done.commit_url)
 
 
 def _requirements() -> list[str]:

@@ -20,6 +20,7 @@ from hubaudit.errors import AccessError, InputError
 from hubaudit.hub import access
 from hubaudit.pipeline import Pipeline
 from hubaudit.progress import Silent
+from hubaudit.publish.spaces import write_space
 from hubaudit.resources import bundled
 from hubaudit.settings import AuditSettings
 from hubaudit.space import app as app_module
@@ -29,7 +30,7 @@ from hubaudit.space.disk import keep_within
 from hubaudit.space.find import find_variants, make_settings, search_models
 from hubaudit.space.limits import Limits
 from hubaudit.space.publish import open_requests, preview
-from hubaudit.space.push import plan_space, push_space
+from hubaudit.space.push import plan_space
 from hubaudit.space.run import Event, audit_events
 from hubaudit.space.store import AuditStore
 
@@ -378,7 +379,7 @@ def test_the_space_brings_this_package(hub: Any) -> None:
     assert any(line.startswith("torch") for line in lines)
     # What lies in the repository is what is pushed.
     assert plan.files["requirements.txt"] == (bundled("spaces") / "hubaudit" / "requirements.txt").read_bytes()
-    assert push_space(plan).startswith("http")
+    assert write_space(plan.repo_id, plan.files).startswith("http")
     assert set(hub.files("acme/audit", kind="spaces")) >= set(plan.files)
     with pytest.raises(InputError):
         plan_space("no-slash")
@@ -395,7 +396,7 @@ def test_a_refused_push_says_so(hub: Any, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(access, "_WAITS", ())
     monkeypatch.setenv("HF_TOKEN", "hf_read_TESTSECRET")
     with pytest.raises(AccessError, match="acme/audit") as caught:
-        push_space(plan_space("acme/audit"))
+        write_space("acme/audit", plan_space("acme/audit").files)
     assert "TESTSECRET" not in str(caught.value)
 
 
