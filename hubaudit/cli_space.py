@@ -27,7 +27,8 @@ def run(
     """Serve the page on this machine until Ctrl-C; the demo's audit is shown at once."""
     if importlib.util.find_spec("gradio") is None:
         raise MissingExtraError("the page needs gradio; install it with `pip install 'hubaudit[space]'`")
-    from hubaudit.space.app import SpaceApp, launch_options, queued
+    from hubaudit.space.app import SpaceApp
+    from hubaudit.space.layout import launch_options, queued
 
     app = SpaceApp.from_environment(own_token=host in ("127.0.0.1", "localhost", "::1"))
     page = queued(app)

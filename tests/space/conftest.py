@@ -36,7 +36,8 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     pages = []
 
     def start(*, sign_in: bool = False, **limits: Any) -> str:
-        from hubaudit.space.app import SpaceApp, launch_options, queued
+        from hubaudit.space.app import SpaceApp
+        from hubaudit.space.layout import launch_options, queued
         from hubaudit.space.limits import Limits
         from hubaudit.space.store import AuditStore
 

@@ -222,7 +222,12 @@ def test_a_huge_file_is_refused(serve: Serve, open_page: Open, tmp_path: Path) -
     page = open_page(serve(max_upload_bytes=100_000))
     page.get_by_role("tab", name="Compare", exact=True).click()
     page.locator("[role=tabpanel]:visible input[type=file]").first.set_input_files(str(tmp_path / "huge.jsonl"))
-    page.get_by_text(re.compile("exceed|size|large", re.IGNORECASE)).first.wait_for()
+    told = page.get_by_text(re.compile("exceed|size|large", re.IGNORECASE)).first
+    told.wait_for()
+    assert told.is_visible()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.get_by_text("upload two files").wait_for()
+    assert page.get_by_text("flip_rate").count() == 0
 
 
 def test_a_hostile_report_stays_in_its_frame(serve: Serve, open_page: Open, tmp_path: Path) -> None:
@@ -268,10 +273,16 @@ def test_the_keyboard_is_enough(serve: Serve, open_page: Open, stored: str) -> N
 
 def test_a_link_that_is_not_there_says_so(serve: Serve, open_page: Open, stored: str) -> None:
     page = open_page(serve() + "?audit=" + "0" * 16)
-    page.get_by_text(re.compile("no audit with this link")).wait_for()
+    told = page.get_by_text(re.compile("no audit with this link"))
+    told.wait_for()
+    assert told.is_visible()
+    # The newest audit is shown in its place.
+    page.frame_locator("iframe.audit").get_by_role("heading").first.wait_for()
+    assert stored in page.get_by_role("link", name="Link to this audit").get_attribute("href")
 
 
 def test_a_restart_loses_nothing(serve: Serve, open_page: Open, stored: str) -> None:
     for _ in range(2):
         page = open_page(serve() + f"?audit={stored}")
         page.frame_locator("iframe.audit").get_by_role("heading").first.wait_for()
+        assert stored in page.get_by_role("link", name="Link to this audit").get_attribute("href")

@@ -24,6 +24,7 @@ from hubaudit.publish.spaces import write_space
 from hubaudit.resources import bundled
 from hubaudit.settings import AuditSettings
 from hubaudit.space import app as app_module
+from hubaudit.space import markup, zero_gpu
 from hubaudit.space import run as run_module
 from hubaudit.space.app import SpaceApp
 from hubaudit.space.disk import keep_within
@@ -233,19 +234,19 @@ def test_zero_gpu_lends_for_the_time_of_an_audit(
 
         return decorated
 
-    forecast = Pipeline(tiny_settings, Silent()).forecast()
+    planned = app_module.Planned(tiny_settings, Pipeline(tiny_settings, Silent()).forecast())
     monkeypatch.setitem(sys.modules, "spaces", types.SimpleNamespace(GPU=lend))
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     try:
-        module = importlib.reload(app_module)
-        page = module.SpaceApp(AuditStore(tmp_path / "store"), Limits())
-        events = list(page._events(module.Planned(tiny_settings, forecast), threading.Event()))
+        importlib.reload(zero_gpu)
+        page = SpaceApp(AuditStore(tmp_path / "store"), Limits())
+        events = list(page._events(planned, threading.Event()))
         stop = threading.Event()
         stop.set()
-        stopped = list(page._events(module.Planned(tiny_settings, forecast), stop))
+        stopped = list(page._events(planned, stop))
     finally:
         monkeypatch.undo()
-        importlib.reload(app_module)
+        importlib.reload(zero_gpu)
     assert [one.audit_id for one in page.store.list()] == [events[-1].audit_id]
     assert "stopped" in stopped[-1].text
     assert asked == [57, 57]
@@ -362,9 +363,9 @@ def test_messages_are_escaped(tmp_path: Path) -> None:
     with pytest.raises(app_module.gr.Error) as caught:
         page.find("<script>alert(1)</script>")
     assert "<script>" not in str(caught.value)
-    assert "&lt;" not in app_module._plain("plain")
-    assert app_module._plain("<b>[x](http://y)") == "&lt;b&gt;\\[x\\]\\(http://y\\)"
-    assert "<b>" not in app_module._progress(Event(kind="step", text="<b>"), ["<b>"])
+    assert "&lt;" not in markup.in_markdown("plain")
+    assert markup.in_markdown("<b>[x](http://y)") == "&lt;b&gt;\\[x\\]\\(http://y\\)"
+    assert "<b>" not in markup.progress(Event(kind="step", text="<b>"), ["<b>"])
 
 
 def test_the_space_brings_this_package(hub: Any) -> None:
