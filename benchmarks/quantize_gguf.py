@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from hubaudit.errors import InputError, ModelFileError
-from hubaudit.load.llamacpp_library import library, logged_errors
+from hubaudit.load.llamacpp_library import library, said
 
 __all__ = ["quantize_gguf"]
 
@@ -46,12 +46,11 @@ def quantize_gguf(source: Path, target: Path, ftype: str) -> Path:
     options.allow_requantize = True
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    with logged_errors() as messages:
-        code = llama.llama_model_quantize(os.fsencode(source), os.fsencode(partial), ctypes.byref(options))
-    if code:
+    if llama.llama_model_quantize(os.fsencode(source), os.fsencode(partial), ctypes.byref(options)):
         partial.unlink(missing_ok=True)
-        why = next((line for line in reversed(messages) if "fail" in line or "error" in line), f"code {code}")
-        raise ModelFileError(f"{source}: llama.cpp cannot write it as {ftype} ({why}); check the file and the disk")
+        raise ModelFileError(
+            f"{source}: expected llama.cpp to write it as {ftype}, it failed ({said()}). Check the file and the disk."
+        )
     partial.replace(target)
     return target
 

@@ -52,7 +52,12 @@ def collect(
             f"{plan.max_token_id}; the vocabularies do not match"
         )
     with memory_guard(f"a batch of {model.source.spec}"):
-        check = check or check_shared_prefix(model, plan)
+        check = check or check_shared_prefix(
+            plan,
+            lambda sequences, shared: forward_batch(model, sequences, plan.layers, shared=shared),
+            head=model.head,
+            dtype=model.dtype,
+        )
         for shard in range(len(plan.shards)):
             if evidence.has_shard(shard):
                 advance(sum(len(sequence.input_ids) for sequence in plan.shard_sequences(shard)))

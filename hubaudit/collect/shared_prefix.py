@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 
-from hubaudit.collect.forward import BatchOutput, forward_batch
+from hubaudit.collect.forward import BatchOutput
 from hubaudit.collect.plan import Plan, PlannedSequence
 from hubaudit.collect.score import score_options
-from hubaudit.load import LoadedModel
 from hubaudit.load.memory import is_out_of_memory
+from hubaudit.stats.head import Head
 
 __all__ = ["SharedPrefixCheck", "check_shared_prefix"]
 
@@ -31,7 +32,11 @@ class SharedPrefixCheck:
     """One sentence for the report; empty where nothing is shared."""
 
 
-def check_shared_prefix(model: LoadedModel, plan: Plan) -> SharedPrefixCheck:
+Forward = Callable[[Sequence[PlannedSequence], bool], BatchOutput]
+"""Runs sequences, with shared prefixes or every text in full."""
+
+
+def check_shared_prefix(plan: Plan, forward: Forward, *, head: Head, dtype: str) -> SharedPrefixCheck:
     """Run the longest packed sequence of options, and of prompts, both ways.
 
     Architectures whose layers do not take the mask (sliding windows shorter than the text, recurrent or linear
@@ -39,8 +44,10 @@ def check_shared_prefix(model: LoadedModel, plan: Plan) -> SharedPrefixCheck:
     their first and last branch, the nearest to the prefix and the farthest from it.
 
     Args:
-        model: The model.
         plan: What will be run.
+        forward: Runs it.
+        head: The model's head.
+        dtype: Whose rounding the activations go through: it decides what another order of additions explains.
     """
     packed = [sequence for sequence in plan.sequences if sequence.branches]
     if not packed:
@@ -50,7 +57,7 @@ def check_shared_prefix(model: LoadedModel, plan: Plan) -> SharedPrefixCheck:
     difference, relative = 0.0, 0.0
     for sequence in options + prompts:
         try:
-            ours = forward_batch(model, [sequence], plan.layers, shared=True)
+            ours = forward([sequence], True)
         except (RuntimeError, ValueError, TypeError, IndexError) as exc:
             if is_out_of_memory(exc):
                 raise
@@ -59,15 +66,15 @@ def check_shared_prefix(model: LoadedModel, plan: Plan) -> SharedPrefixCheck:
                 False, math.inf, "Shared prefixes: not used, the architecture does not take the mask"
             )
         ends = _ends(sequence)
-        plain = forward_batch(model, [ends.sequence], plan.layers, shared=False)
+        plain = forward([ends.sequence], False)
         ours = BatchOutput(ours.features[list(ends.rows)], ours.hidden[list(ends.prompts)])
         for one, other in ((ours.features, plain.features), (ours.hidden, plain.hidden)):
             if one.numel():
                 relative = max(relative, _relative(one, other))
-        scores = [score_options(output.features, [ends.sequence], model.head) for output in (ours, plain)]
+        scores = [score_options(output.features, [ends.sequence], head) for output in (ours, plain)]
         for scored, a, b in zip(ends.sequence.scored, scores[0].log_likelihood, scores[1].log_likelihood, strict=True):
             difference = max(difference, abs(float(a - b)) / len(scored.target_ids))
-    allowed = difference <= TOLERANCE[model.dtype] and relative <= RELATIVE_TOLERANCE[model.dtype]
+    allowed = difference <= TOLERANCE[dtype] and relative <= RELATIVE_TOLERANCE[dtype]
     outcome = "computed once" if allowed else "not used, every text runs in full"
     note = f"Shared prefixes: {outcome} (they change a log-likelihood by at most {difference:.1e} nats a token)"
     return SharedPrefixCheck(allowed, difference, note)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator
+from importlib import metadata
 from typing import Any
 
 from hubaudit.load.extras import require
 
-__all__ = ["library", "logged_errors"]
+__all__ = ["library", "library_version", "said"]
 
-_MESSAGES: list[str] = []
-_LAST_MESSAGES = 200
+_LAST_MESSAGES = 50
+_WARNING, _ERROR = 3, 4  # llama.cpp's levels; 5 continues the line before
+_messages: list[str] = []
 
 
 def library(what: str = "--engine-gguf llamacpp") -> Any:
@@ -27,22 +27,31 @@ def library(what: str = "--engine-gguf llamacpp") -> Any:
     require("llama_cpp", extra="llamacpp", what=what)
     import llama_cpp
 
-    llama_cpp.llama_log_set(_callback(llama_cpp), None)
+    llama_cpp.llama_log_set(_listener(llama_cpp), None)
     llama_cpp.llama_backend_init()  # once or often is the same
+    _messages.clear()
     return llama_cpp
 
 
-@contextlib.contextmanager
-def logged_errors() -> Iterator[list[str]]:
-    """What llama.cpp says while the block runs, a line each; it explains no failure in any other way."""
-    _MESSAGES.clear()
-    yield _MESSAGES
+def library_version() -> str:
+    """The version of llama-cpp-python, which pins llama.cpp's own; empty where it is not installed."""
+    try:
+        return metadata.version("llama-cpp-python")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def said() -> str:
+    """Warnings and errors since the last call of `library`, on one line: the only explanation of a failure."""
+    lines = [line for line in _messages if any(word in line for word in ("fail", "error", "unable", "unknown"))]
+    return "; ".join(dict.fromkeys(lines or _messages[-1:])) or "it does not say why"
 
 
 @functools.cache  # the library keeps the bare pointer: the object must live as long as the process
-def _callback(llama_cpp: Any) -> Any:
-    def keep(_level: int, text: bytes, _data: Any) -> None:
-        _MESSAGES.append(text.decode("utf-8", errors="replace").strip())
-        del _MESSAGES[:-_LAST_MESSAGES]
+def _listener(llama_cpp: Any) -> Any:
+    def keep(level: int, text: bytes, _data: Any) -> None:
+        if level in (_WARNING, _ERROR):
+            _messages.append(" ".join(text.decode("utf-8", errors="replace").split()))
+            del _messages[:-_LAST_MESSAGES]
 
     return llama_cpp.llama_log_callback(keep)
