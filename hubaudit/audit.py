@@ -33,6 +33,7 @@ def audit(
     batch_tokens: int | None = None,
     weights: Literal["item", "token"] = "item",
     seed: int = 0,
+    engine_gguf: Literal["dense", "llamacpp"] = "dense",
     cache_dir: Path | str | None = None,
     resume: bool = True,
     progress: Progress | None = None,
@@ -56,6 +57,7 @@ def audit(
         batch_tokens: Tokens of a batch; None for 1024 on a CPU, 8192 on a GPU.
         weights: `item` or `token`.
         seed: Seed of samples and resampling.
+        engine_gguf: `dense`, or `llamacpp` to run GGUF files in llama.cpp too and split their drift.
         cache_dir: Where evidence is kept.
         resume: Whether evidence of earlier runs is used.
         progress: Listener for long work.
@@ -91,6 +93,7 @@ def audit(
         batch_tokens=batch_tokens,
         weights=weights,
         seed=seed,
+        engine_gguf=engine_gguf,
         cache_dir=Path(cache_dir) if cache_dir is not None else None,
         resume=resume,
     )

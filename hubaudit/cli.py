@@ -108,6 +108,12 @@ def audit(
     ] = None,
     weights: Annotated[str, typer.Option(help="item or token: what weighs the same in risks and drift.")] = "item",
     seed: Annotated[int, typer.Option(help="Seed of every sample and resampling.")] = 0,
+    engine_gguf: Annotated[
+        str,
+        typer.Option(
+            help="dense, or llamacpp: GGUF files run in llama.cpp too; their drift is split into weights and engine."
+        ),
+    ] = "dense",
     out: Out = Path("audit-report"),
     cache_dir: CacheDir = None,
     resume: Annotated[bool, typer.Option(help="Use evidence of earlier runs.")] = True,
@@ -119,6 +125,8 @@ def audit(
     """Compare variants with their base: agreement, bound, divergence, directions and monitor."""
     if weights not in ("item", "token"):
         raise InputError(f"--weights must be item or token, but got {weights!r}")
+    if engine_gguf not in ("dense", "llamacpp"):
+        raise InputError(f"--engine-gguf must be dense or llamacpp, but got {engine_gguf!r}")
     settings = AuditSettings(
         base=base,
         variants=tuple(variants or ()),
@@ -136,6 +144,7 @@ def audit(
         batch_tokens=batch_tokens,
         weights="item" if weights == "item" else "token",
         seed=seed,
+        engine_gguf="llamacpp" if engine_gguf == "llamacpp" else "dense",
         cache_dir=cache_dir,
         resume=resume,
     )

@@ -11,7 +11,7 @@ from hubaudit.version import __version__
 
 __all__ = ["compute_key", "environment"]
 
-_PACKAGES = ("torch", "transformers", "numpy", "scipy", "bitsandbytes", "gguf", "huggingface_hub")
+_PACKAGES = ("torch", "transformers", "numpy", "scipy", "bitsandbytes", "gguf", "llama-cpp-python", "huggingface_hub")
 
 
 def environment(device: torch.device) -> dict[str, str]:

@@ -15,12 +15,14 @@ import numpy as np
 from hubaudit.ahead import Ahead
 from hubaudit.choose_variants import choose_variants
 from hubaudit.collect import Evidence, EvidenceStore, Plan, build_plan, collect
+from hubaudit.collect.llamacpp_run import collect_llamacpp
 from hubaudit.collect.precision import computed_in
 from hubaudit.collect.run import model_facts
 from hubaudit.collect.shared_prefix import SharedPrefixCheck
 from hubaudit.compare import Answers, changed_items, compare_answers, compare_features, read_answers
 from hubaudit.contrasts import Probe, base_probe, compare_directions, compare_monitor, read_probe
 from hubaudit.diagnose import diagnose
+from hubaudit.engine_split import split_engine
 from hubaudit.environment import compute_key, environment
 from hubaudit.errors import AccessError, HubAuditError, InputError
 from hubaudit.floor import floor_figures, floor_plans
@@ -28,6 +30,9 @@ from hubaudit.forecast import Forecast, audit_seconds, operations_a_second, pass
 from hubaudit.hub import resolve_base, resolve_variant
 from hubaudit.load import BaseContext, LoadedModel, ModelSource, content_id, load_model
 from hubaudit.load.dense import described_parameters
+from hubaudit.load.extras import require
+from hubaudit.load.llamacpp import LlamaCppModel, load_llamacpp
+from hubaudit.load.llamacpp_library import library_version
 from hubaudit.load.memory import memory_guard
 from hubaudit.load.placement import dtype_name, resolve_device, resolve_dtype
 from hubaudit.progress import short_spec, time_left
@@ -275,6 +280,33 @@ class Pipeline:
         with self._step(f"running {short_spec(label)}", evidence.plan.n_tokens), self._timed(f"run {label}"):
             return collect(model, evidence, model_facts(model, content), advance=self.progress.advance)
 
+    def _in_llamacpp(self, source: ModelSource) -> bool:
+        return source.kind == "gguf" and self.settings.engine_gguf == "llamacpp"
+
+    def _open_llamacpp(self, plan: Plan, source: ModelSource, content: str, base_content: str) -> Evidence:
+        return self._open(plan, source, content, base_content, engine=f"llama-cpp-python {library_version()}")
+
+    def _load_llamacpp(self, source: ModelSource, dense: Evidence) -> LlamaCppModel:
+        with self._step(f"loading {short_spec(source.spec)} into llama.cpp", 0):
+            return load_llamacpp(source, dense.head(), device=self.device)
+
+    def _collect_llamacpp(self, source: ModelSource, dense: Evidence, evidence: Evidence) -> None:
+        if evidence.complete:
+            return
+        with self._timed(f"llama.cpp {source.spec}"):
+            model = self._load_llamacpp(source, dense)
+            try:
+                with self._step(f"running {short_spec(source.spec)} in llama.cpp", evidence.plan.n_tokens):
+                    collect_llamacpp(
+                        model,
+                        evidence,
+                        dense.facts,
+                        batch_tokens=self.batch_tokens,
+                        advance=self.progress.advance,
+                    )
+            finally:
+                model.close()
+
     def _ahead(self, spec: str, base: ModelSource) -> _Files:
         def fetch() -> tuple[ModelSource, str]:
             source = resolve_variant(spec, base, progress=self.progress)
@@ -303,18 +335,24 @@ class Pipeline:
         settings = self.settings
         with self._timed(f"wait for {spec}"):
             source, content = files.result()
+        if self._in_llamacpp(source):
+            require("llama_cpp", extra="llamacpp", what=spec)
         tokenizer = None
         if source.kind in HAS_OWN_FILES:
             tokenizer = compare_tokenizers(source.path, job.tokenizer, job.plan)
-        evidence = self._open(job.plan, source, content, job.base_id)
-        if evidence.complete:
+        dense = self._open(job.plan, source, content, job.base_id)
+        if dense.complete:
             self.progress.say(f"{short_spec(spec)}: evidence of an earlier run is used")
         else:
             model = self._load(source, job.context)
             try:
-                self._collect(model, evidence, content, spec)
+                self._collect(model, dense, content, spec)
             finally:
                 model.close()
+        evidence = dense
+        if self._in_llamacpp(source):
+            evidence = self._open_llamacpp(job.plan, source, content, job.base_id)
+            self._collect_llamacpp(source, dense, evidence)
         started = time.perf_counter()
         answers = read_answers(evidence)
         agreement = compare_answers(job.answers, answers, job.plan, seed=settings.seed)
@@ -334,7 +372,20 @@ class Pipeline:
             divergence={task: block for task, (_, block) in features.items()},
             changed_items=changed_items(job.answers, answers, job.plan, decode=job.tokenizer.decode),
         )
-        self._contrast(report, job, evidence, floor)
+        if evidence is not dense:
+            with memory_guard(f"the statistics of {spec}"):
+                report.engine_split = split_engine(
+                    job.base,
+                    dense,
+                    evidence,
+                    answers=job.answers,
+                    total=(features, agreement),
+                    weights=settings.weights,
+                    seed=settings.seed,
+                    k_feat=diameter,
+                )
+        # llama.cpp shows no hidden layers: the dense engine's stand for them.
+        self._contrast(report, job, dense, floor)
         report.seconds = {"statistics": time.perf_counter() - started}
         return report
 
@@ -377,6 +428,7 @@ class Pipeline:
                 "weights": settings.weights,
                 "dtype": settings.dtype,
                 "alignment": "identity",
+                "engine_gguf": settings.engine_gguf,
             },
             base=BaseReport(**model_report(job.base_source, job.base).model_dump()),
             tasks=task_reports(job.plan, job.answers),

@@ -36,6 +36,7 @@ class AuditSettings:
         batch_tokens: Tokens of a batch, padding included; None for 1024 on a CPU, 8192 on a GPU.
         weights: Whether items or tokens weigh the same in risks and drift.
         seed: Seed of samples and resampling.
+        engine_gguf: What multiplies a GGUF file's weights: torch on their dense expansion, or llama.cpp beside it.
         cache_dir: Where evidence is kept; None for the user's cache folder.
         resume: Whether evidence of earlier runs is used.
     """
@@ -56,6 +57,7 @@ class AuditSettings:
     batch_tokens: int | None = None
     weights: Literal["item", "token"] = "item"
     seed: int = 0
+    engine_gguf: Literal["dense", "llamacpp"] = "dense"
     cache_dir: Path | None = None
     resume: bool = True
 

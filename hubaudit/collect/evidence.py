@@ -232,7 +232,7 @@ class Evidence:
             if prompts:
                 order += prompts
                 parts.append(self._tensor(shard, "hidden").float().numpy())
-        if not parts:
+        if not any(len(part) for part in parts):  # no prompts, or an engine that shows no hidden states
             return np.zeros((0, len(self.plan.layers), 0), dtype=np.float32)
         return np.asarray(np.concatenate(parts)[np.argsort(order)])
 

@@ -138,14 +138,14 @@ class Context:
             wanted[at, list(run.outputs)] = list(run.outputs.values())
         first = np.asarray([run.first for run in runs], dtype=np.int32)[:, None]
         slots = np.arange(first_slot, first_slot + len(runs), dtype=np.int32)[:, None]
-        for start, stop, read in self._calls((wanted >= 0).any(axis=0), len(runs)):
+        for start, stop, read in self._calls(np.any(wanted >= 0, axis=0), len(runs)):
             block = ids[:, start:stop]
             positions = first + np.arange(start, stop, dtype=np.int32)
             self._decode(block.ravel(), positions.ravel(), np.broadcast_to(slots, block.shape).ravel(), read=read)
             if read:
                 yield self._outputs(wanted[:, start:stop].ravel())
 
-    def _calls(self, wanted: npt.NDArray[np.bool_], n_runs: int) -> Iterator[tuple[int, int, bool]]:
+    def _calls(self, wanted: Any, n_runs: int) -> Iterator[tuple[int, int, bool]]:
         """First and one past the last column of each call, and whether it is read.
 
         A context that hands out features multiplies every token of a call with the head. So what comes before the

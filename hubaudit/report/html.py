@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from hubaudit.report.details import (
+    FigureTable,
     answers,
     facts,
     figure_tables,
@@ -20,11 +21,12 @@ from hubaudit.report.details import (
     model_facts,
     ranking_table,
 )
+from hubaudit.report.engine import engine_sentence, engine_table
 from hubaudit.report.figures import COLUMNS
 from hubaudit.report.overview import LEVELS, Overview, overview
 from hubaudit.report.plots import drawn
 from hubaudit.report.plots.style import svg
-from hubaudit.report.schema import Report
+from hubaudit.report.schema import Report, VariantReport
 from hubaudit.report.text import DASH, clean, number, sentence, size
 
 __all__ = ["content_security_policy", "to_html"]
@@ -61,7 +63,8 @@ def to_html(report: Report) -> str:
             script=Markup(script),
             policy=content_security_policy(script),
             plots=_plots(report),
-            tables={entry.index: figure_tables(entry.report) for entry in view.views},
+            tables={entry.index: _tables(entry.report) for entry in view.views},
+            engines={entry.index: engine_sentence(entry.report) for entry in view.views},
             answers={entry.index: answers(entry.report) for entry in view.views},
             models={entry.index: model_facts(entry.report.model) for entry in view.views if entry.report.model},
             structures={
@@ -78,6 +81,11 @@ def to_html(report: Report) -> str:
             seconds=facts({key: f"{value:.1f} s" for key, value in report.seconds.items()}),
         )
     )
+
+
+def _tables(variant: VariantReport) -> list[FigureTable]:
+    split = engine_table(variant)
+    return figure_tables(variant) + ([split] if split is not None else [])
 
 
 def content_security_policy(script: str) -> str:

@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hubaudit.errors import InputError
 from hubaudit.report.cell import Cell
+from hubaudit.report.engine import engine_sentence
 from hubaudit.report.figures import COLUMNS
 from hubaudit.report.overview import LEVELS, VariantView, overview
 from hubaudit.report.plots import drawn
@@ -105,6 +106,7 @@ def _rendered(
             levels=LEVELS,
             views=chosen,
             rows=rows,
+            engines={entry.index: engine_sentence(entry.report) for entry in chosen},
             columns=COLUMNS,
             show_task=len(view.tasks) > 1,
             findings=_findings(report, chosen[::-1]),

@@ -25,6 +25,8 @@ __all__ = [
     "ChangedItem",
     "ComputeFloor",
     "ContrastReport",
+    "EngineSplit",
+    "EngineStep",
     "Failure",
     "Finding",
     "Floor",
@@ -37,7 +39,7 @@ __all__ = [
     "read_report",
 ]
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 MAX_REPORT_BYTES = 64 * 2**20
 
 
@@ -246,6 +248,48 @@ class Failure(_Model):
     """The exit code that this error alone would give."""
 
 
+class EngineStep(_Model):
+    """What two ways of computing the same tokens differ by."""
+
+    n_items: int
+    """Items compared."""
+    n_tokens: int
+    """Scored positions compared."""
+    d_mean_square: float | None
+    """Mean square drift of the features, in squared feature units."""
+    omega: float | None
+    """Similarity of the features; 1 means no change of shape."""
+    bound: float | None
+    """Upper bound of the absolute risk gap, nats per token."""
+    kl: float | None
+    """Mean KL divergence of the later from the earlier distribution, nats per token."""
+    kl_se: float | None
+    """Its standard error, clustered by item."""
+    top1_agreement: float | None
+    """Share of positions with the same most probable token."""
+    risk_gap: float | None
+    """Risk of the later minus risk of the earlier, nats per token; the two steps add up to the total."""
+    answers_changed: float | None
+    """Share of items whose answer differs, under the headline metric."""
+    reasons: dict[str, str] = Field(default_factory=dict)
+    """Why a figure is null."""
+
+
+class EngineSplit(_Model):
+    """A GGUF variant's drift, split into the file's weights and the engine that runs them."""
+
+    engine: str
+    """The engine, with its version."""
+    dense_dtype: str
+    """Number format of the dense engine, which the step `weights` runs in and the step `engine` starts from."""
+    weights: dict[str, EngineStep]
+    """By task: from the base to the file's weights, expanded to dense ones."""
+    engine_step: dict[str, EngineStep]
+    """By task: from those to the engine on the same file."""
+    total: dict[str, EngineStep]
+    """By task: from the base to the engine."""
+
+
 class VariantReport(_Model):
     """Everything that was found out about one variant."""
 
@@ -273,6 +317,8 @@ class VariantReport(_Model):
     """The decision values themselves."""
     structure: dict[str, Any] | None = None
     """Weight errors by layer and projection, where they were asked for."""
+    engine_split: EngineSplit | None = None
+    """The drift split into weights and engine, where llama.cpp ran the variant."""
     below_floor: dict[str, list[str]] = Field(default_factory=dict)
     """By task: figures that lie below the compute floor and so mean nothing."""
     changed_items: dict[str, list[ChangedItem]] = Field(default_factory=dict)

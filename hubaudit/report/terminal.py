@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hubaudit.report.cell import Cell
+from hubaudit.report.engine import engine_sentence
 from hubaudit.report.overview import LEVELS, Level, Overview, Row, overview
 from hubaudit.report.schema import Finding, Report
 from hubaudit.report.text import DASH, clean, clip, plural
@@ -66,6 +67,7 @@ def print_report(report: Report, console: Console) -> None:
         console.print(_table([row for row in audited if row.task == task], _title(report, task), console.width))
     if any(cell.below_floor for row in audited for cell in row.cells.values()):
         console.print(Text("† below the compute floor: the computation alone explains it", style="dim"))
+    _print_engines(view, console)
     _print_findings(report, view, console)
     _print_failures(view, console)
 
@@ -139,6 +141,18 @@ def _print_findings(report: Report, view: Overview, console: Console) -> None:
             _SEVERITY_STYLES[found.severity],
             f"{name}{_in_words(found)}{f' (and {others} more)' if others else ''}",
         )
+
+
+def _print_engines(view: Overview, console: Console) -> None:
+    """Weights and engine apart, for the variants that llama.cpp ran."""
+    said = [(entry, engine_sentence(entry.report)) for entry in view.ranked]
+    if not any(text for _, text in said):
+        return
+    console.print()
+    console.print(Text("Weights and engine", style="bold"))
+    for entry, text in said:
+        if text is not None:
+            _print_item(console, entry.sign, _STYLES[entry.level], f"{entry.label}: {text}")
 
 
 def _in_words(found: Finding) -> str:

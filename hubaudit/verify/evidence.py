@@ -28,6 +28,7 @@ BLOCKS = (
     "direction_floor",
     "translation_attenuation",
     "monitor",
+    "engine_split",
     "below_floor",
     "changed_items",
     "model",

@@ -6,11 +6,13 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from hubaudit.collect import Plan
+from hubaudit.collect import Evidence, EvidenceStore, Plan, collect
+from hubaudit.collect.run import model_facts
 from hubaudit.compare import Weights
 from hubaudit.errors import InputError
 from hubaudit.hub import resolve_base, resolve_variant
 from hubaudit.load import BaseContext, LoadedModel, ModelSource, content_id, load_model
+from hubaudit.load.llamacpp import LlamaCppModel, load_llamacpp
 from hubaudit.pipeline import Pipeline
 from hubaudit.report.schema import ModelReport, Report
 from hubaudit.settings import AuditSettings
@@ -31,6 +33,9 @@ class StoredOnly(Pipeline):
     """An audit that takes its evidence from the cache and refuses to load a model."""
 
     def _load(self, source: ModelSource, context: BaseContext) -> LoadedModel:
+        raise InputError(f"{source.spec}: {NO_EVIDENCE}; audit again with the same options, or use --rerun")
+
+    def _load_llamacpp(self, source: ModelSource, dense: Evidence) -> LlamaCppModel:
         raise InputError(f"{source.spec}: {NO_EVIDENCE}; audit again with the same options, or use --rerun")
 
 
@@ -59,6 +64,27 @@ class Replay(StoredOnly):
     def load(self, source: ModelSource) -> LoadedModel:
         """Load a model as the audit did."""
         return load_model(source, base=self.context, dtype=self.settings.dtype, device=self.settings.device)
+
+    def stored(self, source: ModelSource, content: str) -> Evidence:
+        """What the audit kept of a variant, in the engine that its figures come from."""
+        if self._in_llamacpp(source):
+            return self._open_llamacpp(self.plan, source, content, self.base_id)
+        return self._open(self.plan, source, content, self.base_id)
+
+    def rerun(self, source: ModelSource, entry: Evidence, store: EvidenceStore) -> None:
+        """Fill an entry as the audit did: with the dense engine, or through it with llama.cpp."""
+        in_llamacpp = self._in_llamacpp(source)
+        dense = store.open(entry.plan, {"spec": source.spec, "engine": "dense"}) if in_llamacpp else entry
+        model = self.load(source)
+        try:
+            collect(model, dense, model_facts(model, source.spec))
+        finally:
+            model.close()
+        if in_llamacpp:
+            self._collect_llamacpp(source, dense, entry)
+
+    def _load_llamacpp(self, source: ModelSource, dense: Evidence) -> LlamaCppModel:
+        return load_llamacpp(source, dense.head(), device=self.device)
 
 
 def settings_of(report: Report, *, cache_dir: Path | None) -> AuditSettings:
@@ -102,6 +128,7 @@ def settings_of(report: Report, *, cache_dir: Path | None) -> AuditSettings:
         batch_tokens=int(batch_tokens) if batch_tokens else None,
         weights=cast("Weights", weights),
         seed=report.seed,
+        engine_gguf="llamacpp" if report.settings.get("engine_gguf") == "llamacpp" else "dense",
     )
     return dataclasses.replace(settings, cache_dir=cache_dir)
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubaudit.collect import Evidence, EvidenceStore, Plan, collect
-from hubaudit.collect.run import model_facts
+from hubaudit.collect import Evidence, EvidenceStore, Plan
 from hubaudit.compare import option_log_likelihoods, read_answers
 from hubaudit.errors import HubAuditError
 from hubaudit.load import ModelSource, content_id
@@ -85,7 +84,7 @@ def _variant(
     except HubAuditError as exc:
         checks.skip(NAME, str(exc))
         return
-    stored = replay._open(replay.plan, source, content, replay.base_id)
+    stored = replay.stored(source, content)
     dtype = variant.model.dtype if variant.model is not None else "float32"
     _likelihoods(checks, replay.plan, chosen, again, stored, dtype)
     _answers(checks, variant, part, chosen, base, again)
@@ -115,11 +114,7 @@ def _run(replay: Replay, source: ModelSource, part: Plan, store: EvidenceStore) 
     if entry.complete:
         return entry
     replay.progress.say(f"running a sample of {source.spec}")
-    model = replay.load(source)
-    try:
-        collect(model, entry, model_facts(model, source.spec))
-    finally:
-        model.close()
+    replay.rerun(source, entry, store)
     return entry
 
 

@@ -10,7 +10,7 @@ from hubaudit.collect import Plan
 from hubaudit.collect.forward import forward_batch
 from hubaudit.collect.precision import computed_in
 from hubaudit.collect.score import score_options
-from hubaudit.collect.shared_prefix import check_shared_prefix
+from hubaudit.collect.shared_prefix import SharedPrefixCheck, check_shared_prefix
 from hubaudit.errors import NonFiniteError
 from hubaudit.load import LoadedModel, ModelSource, load_model
 
@@ -20,6 +20,15 @@ def literal_log_likelihood(model: LoadedModel, ids: tuple[int, ...], targets: tu
     with torch.inference_mode():
         logits = model.model(input_ids=torch.tensor([ids])).logits[0, -len(targets) :].double()
     return float(torch.log_softmax(logits, -1)[range(len(targets)), list(targets)].sum())
+
+
+def prefix_check(model: LoadedModel, plan: Plan) -> SharedPrefixCheck:
+    return check_shared_prefix(
+        plan,
+        lambda sequences, shared: forward_batch(model, sequences, plan.layers, shared=shared),
+        head=model.head,
+        dtype=model.dtype,
+    )
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -65,7 +74,7 @@ def test_padding_and_company_change_nothing(tiny_model: LoadedModel, tiny_plan: 
 
 
 def test_the_shared_prefix_is_measured(tiny_model: LoadedModel, tiny_plan: Callable[..., Plan]) -> None:
-    check = check_shared_prefix(tiny_model, tiny_plan())
+    check = prefix_check(tiny_model, tiny_plan())
     assert check.allowed
     assert check.max_difference < 1e-4
     assert "computed once" in check.note
@@ -81,7 +90,7 @@ def test_a_model_that_ignores_the_mask_keeps_the_plain_path(
         return forward(**{name: inputs[name] for name in kept})
 
     monkeypatch.setattr(tiny_model.model, "forward", without_mask)
-    check = check_shared_prefix(tiny_model, tiny_plan())
+    check = prefix_check(tiny_model, tiny_plan())
     assert not check.allowed
     assert "every text runs in full" in check.note
 
@@ -114,7 +123,7 @@ def test_a_bfloat16_model_computes_branches_in_float32(tiny_base: Path, tiny_pla
     assert any(sequence.branches for sequence in sequences)
     with computed_in(model, torch.float32):
         fine = forward_batch(model, sequences, (0,))
-        assert check_shared_prefix(model, tiny_plan()).max_difference < 1e-4
+        assert prefix_check(model, tiny_plan()).max_difference < 1e-4
     rough = forward_batch(model, sequences, (0,))
     assert (fine.features.dtype, rough.features.dtype) == (torch.float32, torch.bfloat16)
     assert model.dtype == "bfloat16"
@@ -133,6 +142,6 @@ def test_a_model_that_refuses_the_mask_keeps_the_plain_path(
         return forward(**inputs)
 
     monkeypatch.setattr(tiny_model.model, "forward", strict)
-    check = check_shared_prefix(tiny_model, tiny_plan())
+    check = prefix_check(tiny_model, tiny_plan())
     assert not check.allowed
     assert "does not take the mask" in check.note
