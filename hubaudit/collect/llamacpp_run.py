@@ -170,10 +170,15 @@ class _HeadCheck:
 def _rounding(z: torch.Tensor, head_type: str) -> torch.Tensor:
     """(rows,) largest norm of what rounding the features may take away."""
     if head_type in _FLOATS:
-        return torch.linalg.vector_norm(z, dim=1) * _FLOATS[head_type]
+        return _norms(z) * _FLOATS[head_type]
     of_k = head_type.endswith("_K") or head_type.startswith(("IQ", "TQ"))
     size = _BLOCK_OF_K if of_k and head_type != "IQ4_NL" else _BLOCK
     blocks = torch.nn.functional.pad(z, (0, -z.shape[1] % size)).reshape(len(z), -1, size)
     # A step is the largest number over 127; rounding takes half of it away, the step's own float16 2^-11 of the rest.
     per_number = blocks.abs().amax(dim=2) * (0.5 / 127 + 2.0**-11)
-    return torch.linalg.vector_norm(per_number, dim=1) * math.sqrt(size)
+    return _norms(per_number) * math.sqrt(size)
+
+
+def _norms(rows: torch.Tensor) -> torch.Tensor:
+    norms: torch.Tensor = torch.linalg.vector_norm(rows, dim=1)
+    return norms
