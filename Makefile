@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test browser check slow clean
+.PHONY: demo test browser llamacpp check slow clean
 
 demo: $(VENV)/.installed
 	$(BIN)/hubaudit demo --out demo-report
@@ -14,6 +14,11 @@ test: $(VENV)/.installed
 
 browser: $(VENV)/.installed
 	$(BIN)/python -m pytest -m browser
+
+# llama.cpp is compiled here (about 10 minutes on 2 cores, once), so it is no part of `make test`.
+llamacpp: $(VENV)/.installed
+	$(INSTALL) --no-deps llama-cpp-python diskcache
+	$(BIN)/python -m pytest -m 'llamacpp and not slow'
 
 slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow

@@ -14,8 +14,9 @@ from hubaudit.collect.llamacpp_context import Context, Outputs
 from hubaudit.collect.llamacpp_forward import forward_sequences, longest_slot
 from hubaudit.collect.plan import Plan, PlannedSequence
 from hubaudit.collect.score import OptionScorer, gold_rows
-from hubaudit.collect.shared_prefix import check_shared_prefix
+from hubaudit.collect.shared_prefix import NOTE_BEGINS, check_shared_prefix
 from hubaudit.errors import NonFiniteError, VariantError
+from hubaudit.load.gguf import EXPANDED_NOTE
 from hubaudit.load.llamacpp import LlamaCppModel
 from hubaudit.load.llamacpp_library import library_version
 from hubaudit.load.memory import memory_guard
@@ -82,7 +83,10 @@ def collect_llamacpp(
                 evidence.write_shard(shard, _shard(model, plan, sequences, outputs))
         finally:
             context.close()
-    notes = [*facts.notes[1:], *model.notes, *([check.note] if check.note else []), _NOTE]
+    of_file = [note for note in facts.notes if note != EXPANDED_NOTE and not note.startswith(NOTE_BEGINS)]
+    notes = [*of_file, *model.notes, *([check.note] if check.note else []), _NOTE]
+    if facts.dtype != "float32":
+        notes.append(_ROUNDED.format(dtype=facts.dtype))
     evidence.finish(
         dataclasses.replace(
             facts,
@@ -99,6 +103,10 @@ def collect_llamacpp(
 _NOTE = (
     "llama.cpp ran the file itself: answers come from its logits; risks, KL and the bound from its features and the "
     "dense expansion of the head. It shows no hidden layers: directions and monitor are those of the dense engine."
+)
+_ROUNDED = (
+    "The dense engine computes in {dtype}, so the engine's part of the drift holds that rounding too; --dtype float32 "
+    "leaves llama.cpp's arithmetic alone."
 )
 
 

@@ -14,7 +14,9 @@ from hubaudit.collect.score import score_options
 from hubaudit.load.memory import is_out_of_memory
 from hubaudit.stats.head import Head
 
-__all__ = ["SharedPrefixCheck", "check_shared_prefix"]
+__all__ = ["NOTE_BEGINS", "SharedPrefixCheck", "check_shared_prefix"]
+
+NOTE_BEGINS = "Shared prefixes: "
 
 # Log-likelihoods in nats: what another order of additions explains, per target token.
 TOLERANCE = {"float32": 2e-3, "bfloat16": 0.25, "float16": 0.05}
@@ -62,9 +64,7 @@ def check_shared_prefix(plan: Plan, forward: Forward, *, head: Head, dtype: str)
             if is_out_of_memory(exc):
                 raise
             # This architecture takes no mask of its own shape.
-            return SharedPrefixCheck(
-                False, math.inf, "Shared prefixes: not used, the architecture does not take the mask"
-            )
+            return SharedPrefixCheck(False, math.inf, f"{NOTE_BEGINS}not used, the architecture does not take the mask")
         ends = _ends(sequence)
         plain = forward([ends.sequence], False)
         ours = BatchOutput(ours.features[list(ends.rows)], ours.hidden[list(ends.prompts)])
@@ -76,7 +76,7 @@ def check_shared_prefix(plan: Plan, forward: Forward, *, head: Head, dtype: str)
             difference = max(difference, abs(float(a - b)) / len(scored.target_ids))
     allowed = difference <= TOLERANCE[dtype] and relative <= RELATIVE_TOLERANCE[dtype]
     outcome = "computed once" if allowed else "not used, every text runs in full"
-    note = f"Shared prefixes: {outcome} (they change a log-likelihood by at most {difference:.1e} nats a token)"
+    note = f"{NOTE_BEGINS}{outcome} (they change a log-likelihood by at most {difference:.1e} nats a token)"
     return SharedPrefixCheck(allowed, difference, note)
 
 

@@ -16,7 +16,9 @@ from hubaudit.load.model import BaseContext, LoadedModel, ModelSource
 from hubaudit.load.quiet import quiet_transformers
 from hubaudit.load.sizes import StoredSize
 
-__all__ = ["allocate", "load_gguf"]
+__all__ = ["EXPANDED_NOTE", "allocate", "load_gguf"]
+
+EXPANDED_NOTE = "The file's weights were expanded to dense ones; activations are not quantized."
 
 
 def load_gguf(
@@ -90,7 +92,7 @@ def load_gguf(
         device=device,
         size=size,
         head_quantized=head.quantized,
-        notes=["The file's weights were expanded to dense ones; activations are not quantized.", *notes],
+        notes=[EXPANDED_NOTE, *notes],
     )
 
 

@@ -1,4 +1,4 @@
-"""The llama.cpp engine: it agrees with the dense one on an unquantized file, and refuses clearly what it cannot read."""
+"""The llama.cpp engine: it agrees with the dense one on an unquantized file, and says clearly what it cannot read."""
 
 from __future__ import annotations
 
@@ -286,7 +286,8 @@ class TestAudit:
             for task, total in split.total.items():
                 gaps = [split.weights[task].risk_gap, split.engine_step[task].risk_gap]
                 assert None not in gaps
-                assert sum(gaps) == pytest.approx(total.risk_gap, abs=1e-9)  # type: ignore[arg-type]
+                # Losses are of float32 logits.
+                assert sum(gaps) == pytest.approx(total.risk_gap, abs=1e-6)  # type: ignore[arg-type]
                 assert total.risk_gap == variant.prism_bound[task].risk_gap
                 assert total.kl == variant.divergence[task].kl
 
