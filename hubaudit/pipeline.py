@@ -149,6 +149,8 @@ class Pipeline:
             pass_seconds(plan, n_tokens, n_parameters=n_parameters, config=config, speed=speed)
             for n_tokens in (plan.n_tokens, sample)
         )
+        # llama.cpp runs a GGUF file beside the dense engine.
+        twice = sum(map(_looks_like_gguf, specs)) if settings.engine_gguf == "llamacpp" else 0
         prompts = None
         if contrast is not None:
             layers = ", ".join(map(str, plan.layers))
@@ -164,7 +166,9 @@ class Pipeline:
             device=str(self.device),
             dtype=dtype_name(dtype),
             evidence_bytes=rows * int(config.hidden_size) * dtype.itemsize,
-            seconds=audit_seconds(one, floor, n_models=1 + len(specs), model_bytes=n_parameters * dtype.itemsize),
+            seconds=audit_seconds(
+                one, floor, n_models=1 + len(specs) + twice, model_bytes=n_parameters * dtype.itemsize
+            ),
         )
 
     # ---- inputs -------------------------------------------------------------------------------------------
@@ -471,6 +475,10 @@ class _Job:
     base_hidden: Any
     labels: Any
     probe: Probe | None
+
+
+def _looks_like_gguf(spec: str) -> bool:
+    return spec.lower().endswith(".gguf") or (":" in spec and not spec.startswith(("bnb:", "rtn:")))
 
 
 def _other_dtype(dtype: str) -> str:
