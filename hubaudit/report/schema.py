@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from hubaudit.errors import InputError
+from hubaudit.report.block import Block
 from hubaudit.stats.correctness_agreement import CorrectnessAgreement
 from hubaudit.stats.direction_floor import DirectionFloor
 from hubaudit.stats.divergence import Divergence
@@ -43,11 +44,7 @@ SCHEMA_VERSION = "1.1"
 MAX_REPORT_BYTES = 64 * 2**20
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True, ser_json_inf_nan="null")
-
-
-class Finding(_Model):
+class Finding(Block):
     """One sentence that a reader needs, and what to do about it."""
 
     id: str
@@ -64,7 +61,7 @@ class Finding(_Model):
     """The decoder block it was seen at, or null."""
 
 
-class HeadReport(_Model):
+class HeadReport(Block):
     """The output head: how features become logits."""
 
     vocabulary: int
@@ -87,7 +84,7 @@ class HeadReport(_Model):
     """The difference that rounding alone explains."""
 
 
-class TokenizerReport(_Model):
+class TokenizerReport(Block):
     """How the variant's own tokenizer differs from the base's, which tokenizes every text of the audit."""
 
     n_tokens: int
@@ -100,7 +97,7 @@ class TokenizerReport(_Model):
     """The variant's chat template beside the base's."""
 
 
-class ModelReport(_Model):
+class ModelReport(Block):
     """What was loaded, and how."""
 
     spec: str
@@ -139,7 +136,7 @@ class BaseReport(ModelReport):
     """The base that every variant is compared with."""
 
 
-class TaskReport(_Model):
+class TaskReport(Block):
     """One task: where its items come from and how they are scored."""
 
     name: str
@@ -160,7 +157,7 @@ class TaskReport(_Model):
     """The base's accuracy by metric."""
 
 
-class ContrastReport(_Model):
+class ContrastReport(Block):
     """The two lists of prompts whose activations give a direction."""
 
     name: str
@@ -177,7 +174,7 @@ class ContrastReport(_Model):
     """The block whose probe gives the decision values."""
 
 
-class Floor(_Model):
+class Floor(Block):
     """What the base differs from itself by when only the computation changes."""
 
     n_items: int
@@ -194,7 +191,7 @@ class Floor(_Model):
     """Items whose answer changed."""
 
 
-class ComputeFloor(_Model):
+class ComputeFloor(Block):
     """The floor of every figure: the larger of another batch composition and the other dtype."""
 
     other_dtype: str
@@ -207,7 +204,7 @@ class ComputeFloor(_Model):
     """By layer: angle between the base's direction in the two dtypes."""
 
 
-class ChangedItem(_Model):
+class ChangedItem(Block):
     """An item whose answer changed."""
 
     item_id: str
@@ -222,7 +219,7 @@ class ChangedItem(_Model):
     """Whether the answer was lost, won, or only moved."""
 
 
-class Monitor(_Model):
+class Monitor(Block):
     """Decision values of a linear monitor on the same prompts, for the scatter plot."""
 
     layer: int
@@ -237,7 +234,7 @@ class Monitor(_Model):
     """Decision values of the variant."""
 
 
-class Failure(_Model):
+class Failure(Block):
     """Why a variant could not be audited."""
 
     type: str
@@ -248,7 +245,7 @@ class Failure(_Model):
     """The exit code that this error alone would give."""
 
 
-class EngineStep(_Model):
+class EngineStep(Block):
     """What two ways of computing the same tokens differ by."""
 
     n_items: int
@@ -275,7 +272,7 @@ class EngineStep(_Model):
     """Why a figure is null."""
 
 
-class EngineSplit(_Model):
+class EngineSplit(Block):
     """A GGUF variant's drift, split into the file's weights and the engine that runs them."""
 
     engine: str
@@ -290,7 +287,7 @@ class EngineSplit(_Model):
     """By task: from the base to the engine."""
 
 
-class VariantReport(_Model):
+class VariantReport(Block):
     """Everything that was found out about one variant."""
 
     spec: str
@@ -329,7 +326,7 @@ class VariantReport(_Model):
     """Wall time by step; not part of any comparison."""
 
 
-class Report(_Model):
+class Report(Block):
     """One audit of a base and its variants."""
 
     schema_version: str = SCHEMA_VERSION
