@@ -81,7 +81,8 @@ def engine(source: ModelSource, expanded: Evidence, entry: Evidence, inside: InD
 
 
 def agreement(one: Evidence, other: Evidence) -> dict[str, Any]:
-    ((bound, block),) = compare_features(one, other, weights="item").values()
+    (drift,) = compare_features(one, other, weights="item").values()
+    bound, block = drift.bound, drift.divergence
     return {
         "omega": bound.omega,
         "d_mean_square": bound.d_mean_square,

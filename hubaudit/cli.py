@@ -171,7 +171,7 @@ def demo(
 def report(
     path: Annotated[Path, typer.Argument(help="A report.json.")],
     form: Annotated[
-        str | None, typer.Option("--format", help="md, html or json; without it, the table of the terminal.")
+        str | None, typer.Option("--format", help="md, html, json or csv (PRISM's table); without it, the terminal's.")
     ] = None,
 ) -> None:
     """Show a stored report."""
@@ -204,7 +204,11 @@ def _rendered(stored: Report, form: str) -> str:
         from hubaudit.report.html import to_html
 
         return to_html(stored)
-    raise InputError(f"--format must be md, html or json, but got {form!r}")
+    if form == "csv":
+        from hubaudit.report.table import to_csv
+
+        return to_csv(stored)
+    raise InputError(f"--format must be md, html, json or csv, but got {form!r}")
 
 
 def _names(text: str) -> tuple[str, ...]:

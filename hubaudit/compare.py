@@ -23,6 +23,7 @@ from hubaudit.tasks import TokenizedItem
 
 __all__ = [
     "Answers",
+    "Drift",
     "Weights",
     "changed_items",
     "compare_answers",
@@ -164,20 +165,32 @@ def _shown(answer: int | str, item: TokenizedItem, decode: Callable[[list[int]],
     return decode([int(token) for token in answer.split()]).strip()
 
 
+@dataclasses.dataclass(frozen=True)
+class Drift:
+    """How far a variant's features and distributions are from the base's on one task."""
+
+    bound: PrismBound
+    """With both models' features as they are."""
+    divergence: Divergence
+    """Of the next-token distributions."""
+    procrustes: PrismBound | None
+    """With the variant's features rotated onto the base's as well as a rotation can; None where not asked for."""
+
+
 def compare_features(
-    base: Evidence, variant: Evidence, *, weights: Weights, alignment: str = "identity", k_feat: float | None = None
-) -> dict[str, tuple[PrismBound, Divergence]]:
+    base: Evidence, variant: Evidence, *, weights: Weights, k_feat: float | None = None, procrustes: bool = False
+) -> dict[str, Drift]:
     """Bound and divergence of every task, in one pass over the stored features.
 
     Args:
         base: The base's evidence.
         variant: The variant's evidence for the same plan.
         weights: Whether items or tokens weigh the same.
-        alignment: As in `prism_bound`.
         k_feat: The base head's diameter, where it is known already.
+        procrustes: Whether the bound under the best rotation is wanted beside the plain one.
 
     Returns:
-        The two blocks by task.
+        The blocks by task.
 
     Raises:
         VariantError: If the two heads have no token in common.
@@ -217,23 +230,30 @@ def compare_features(
             continue
         all_rows, items = RowStatistics.concat(rows[index]), np.concatenate(item_ids[index])
         weight = np.concatenate(row_weights[index])
-        if same_width:
-            bound = prism_bound(
-                moments[index],
-                base_head.narrow(n_common),
-                variant_head if variant_head is base_head else variant_head.narrow(n_common),
-                rows=all_rows,
-                row_weights=weight,
-                item_ids=items,
-                weights=weights,
-                alignment=alignment,
-                k_feat=k_feat if n_common == base_head.n_rows else None,
-            )
-        else:
-            bound = undefined_prism_bound(
-                f"base and variant have features of different width, {base_head.width} and {variant_head.width}"
-            )
-        found[task.name] = (bound, divergence(all_rows, items, weight))
+        by_alignment = {}
+        for alignment in ("identity", "procrustes") if procrustes else ("identity",):
+            if same_width:
+                by_alignment[alignment] = prism_bound(
+                    moments[index],
+                    base_head.narrow(n_common),
+                    variant_head if variant_head is base_head else variant_head.narrow(n_common),
+                    rows=all_rows,
+                    row_weights=weight,
+                    item_ids=items,
+                    weights=weights,
+                    alignment=alignment,
+                    k_feat=k_feat if n_common == base_head.n_rows else None,
+                )
+            else:
+                by_alignment[alignment] = undefined_prism_bound(
+                    f"base and variant have features of different width, {base_head.width} and {variant_head.width}",
+                    alignment=alignment,
+                )
+        found[task.name] = Drift(
+            bound=by_alignment["identity"],
+            divergence=divergence(all_rows, items, weight),
+            procrustes=by_alignment.get("procrustes"),
+        )
     return found
 
 

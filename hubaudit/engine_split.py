@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from hubaudit.collect import Evidence
-from hubaudit.compare import Answers, Weights, compare_answers, compare_features, read_answers
+from hubaudit.compare import Answers, Drift, Weights, compare_answers, compare_features, read_answers
 from hubaudit.report.schema import EngineSplit, EngineStep
 from hubaudit.stats.correctness_agreement import CorrectnessAgreement
-from hubaudit.stats.divergence import Divergence
-from hubaudit.stats.prism_bound import PrismBound
 
 __all__ = ["Features", "split_engine"]
 
-Features = dict[str, tuple[PrismBound, Divergence]]
+Features = dict[str, Drift]
 Agreement = dict[str, dict[str, CorrectnessAgreement]]
 
 
@@ -55,13 +53,14 @@ def split_engine(
     }
     metrics = {task.name: task.headline_metric for task in plan.tasks}
     blocks = {
-        name: {task: _step(*pair, agreement.get(task, {}).get(metrics[task])) for task, pair in features.items()}
+        name: {task: _step(drift, agreement.get(task, {}).get(metrics[task])) for task, drift in features.items()}
         for name, (features, agreement) in steps.items()
     }
     return EngineSplit(engine=engine.facts.engine, dense_dtype=dense.facts.dtype, **blocks)
 
 
-def _step(bound: PrismBound, block: Divergence, agreement: CorrectnessAgreement | None) -> EngineStep:
+def _step(drift: Drift, agreement: CorrectnessAgreement | None) -> EngineStep:
+    bound, block = drift.bound, drift.divergence
     reasons = {name: why for name, why in {**block.reasons, **bound.reasons}.items() if name in EngineStep.model_fields}
     return EngineStep(
         n_items=bound.n_items,

@@ -9,11 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hubaudit.collect import Evidence, Plan, build_plan
-from hubaudit.compare import Weights, compare_answers, compare_features, read_answers
+from hubaudit.compare import Drift, Weights, compare_answers, compare_features, read_answers
 from hubaudit.report.schema import ComputeFloor, Floor
 from hubaudit.stats.correctness_agreement import CorrectnessAgreement
-from hubaudit.stats.divergence import Divergence
-from hubaudit.stats.prism_bound import PrismBound
 from hubaudit.tasks import TokenizedTask
 
 __all__ = ["floor_figures", "floor_plans"]
@@ -90,10 +88,10 @@ def floor_figures(
 def _floor(
     n_items: int,
     metric: str,
-    features: tuple[PrismBound, Divergence],
+    drift: Drift,
     agreement: dict[str, CorrectnessAgreement] | None,
 ) -> Floor:
-    bound, block = features
+    bound, block = drift.bound, drift.divergence
     return Floor(
         n_items=n_items,
         bound=bound.bound,

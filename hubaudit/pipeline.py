@@ -36,9 +36,10 @@ from hubaudit.load.llamacpp_library import library_version
 from hubaudit.load.memory import memory_guard
 from hubaudit.load.placement import dtype_name, resolve_device, resolve_dtype
 from hubaudit.progress import short_spec, time_left
-from hubaudit.rank import rank_variants
+from hubaudit.rank import pool_ranks, rank_variants
 from hubaudit.record import contrast_report, model_report, task_reports
 from hubaudit.report.schema import BaseReport, ComputeFloor, Failure, Finding, Report, VariantReport
+from hubaudit.series import find_series
 from hubaudit.settings import default_cache_dir
 from hubaudit.tasks import (
     ContrastSet,
@@ -361,7 +362,7 @@ class Pipeline:
         answers = read_answers(evidence)
         agreement = compare_answers(job.answers, answers, job.plan, seed=settings.seed)
         with memory_guard(f"the statistics of {spec}"):
-            features = compare_features(job.base, evidence, weights=settings.weights, k_feat=diameter)
+            features = compare_features(job.base, evidence, weights=settings.weights, k_feat=diameter, procrustes=True)
         report = VariantReport(
             spec=spec,
             status="done",
@@ -372,8 +373,11 @@ class Pipeline:
                 if task.name in agreement
             },
             agreement_by_metric=agreement,
-            prism_bound={task: bound for task, (bound, _) in features.items()},
-            divergence={task: block for task, (_, block) in features.items()},
+            prism_bound={task: drift.bound for task, drift in features.items()},
+            prism_bound_procrustes={
+                task: drift.procrustes for task, drift in features.items() if drift.procrustes is not None
+            },
+            divergence={task: drift.divergence for task, drift in features.items()},
             changed_items=changed_items(job.answers, answers, job.plan, decode=job.tokenizer.decode),
         )
         if evidence is not dense:
@@ -421,6 +425,7 @@ class Pipeline:
     ) -> Report:
         settings = self.settings
         now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        names = [task.name for task in tasks]
         return Report(
             created=now.isoformat(),
             hubaudit_version=__version__,
@@ -439,7 +444,9 @@ class Pipeline:
             contrast=contrast_report(contrast, job.plan, job.probe.layer) if contrast and job.probe else None,
             compute_floor=floor,
             variants=variants,
-            ranking=rank_variants(variants, [task.name for task in tasks]),
+            ranking=rank_variants(variants, names),
+            ranking_pooled=pool_ranks(variants, names),
+            series=find_series(variants, names),
             findings=self.findings,
             seconds=self.seconds,
         )

@@ -87,13 +87,15 @@ def choose_targets(report: Report, *, repo: str | None = None, variants: Sequenc
 def part_of(report: Report, specs: Collection[str]) -> Report:
     """The part of a report on some variants, without the folders of this machine.
 
-    Figures stay as they are. What speaks of all variants (ranking, times) is left out, and a path keeps only its
-    last name, wherever it occurs: it tells others nothing, and may hold the user's name.
+    Figures stay as they are. What speaks of all variants (ranking, series, times) is left out, and a path keeps only
+    its last name, wherever it occurs: it tells others nothing, and may hold the user's name.
     """
     part = report.model_copy(
         update={
             "variants": [variant for variant in report.variants if variant.spec in specs],
             "ranking": {},
+            "ranking_pooled": None,
+            "series": [],
             "seconds": {},
         }
     )

@@ -14,7 +14,7 @@ from hubaudit.stats.correctness_agreement import CorrectnessAgreement
 from hubaudit.stats.direction_floor import DirectionFloor
 from hubaudit.stats.divergence import Divergence
 from hubaudit.stats.prism_bound import PrismBound
-from hubaudit.stats.ranking import Ranking
+from hubaudit.stats.ranking import PooledRanking, Ranking
 from hubaudit.stats.result import Result
 from hubaudit.stats.translation_attenuation import TranslationAttenuation
 
@@ -93,8 +93,13 @@ def ranking_table(report: Report) -> FigureTable | None:
     if not report.ranking:
         return None
     names = list(dict.fromkeys(name for block in report.ranking.values() for name in block.spearman))
-    rows = [FigureRow(name, "", [_correlation(block, name) for block in report.ranking.values()]) for name in names]
-    return FigureTable("Rank correlation with the risk gap", [clean(task) for task in report.ranking], rows)
+    columns = {clean(task): block for task, block in report.ranking.items()}
+    rows = [FigureRow(name, "", [_correlation(block, name) for block in columns.values()]) for name in names]
+    tasks = list(columns)
+    if (pooled := report.ranking_pooled) is not None:
+        tasks.append("mean over tasks")
+        rows = [FigureRow(row.key, row.meaning, [*row.values, _mean_correlation(pooled, row.key)]) for row in rows]
+    return FigureTable("Rank correlation with the risk gap", tasks, rows)
 
 
 def _correlation(block: Ranking, name: str) -> Value:
@@ -102,7 +107,24 @@ def _correlation(block: Ranking, name: str) -> Value:
     if value is None:
         return Value(DASH, f"Undefined: {clean(block.reasons.get(name, 'the report gives no reason'))}")
     n_used = block.n_used.get(name, block.n)
-    return Value(number(value, signed=True), f"n = {n_used} variants, p = {number(block.p_value.get(name))}")
+    why = f"n = {n_used} variants, p = {number(block.p_value.get(name))}"
+    return Value(_with_interval(value, block, name), why)
+
+
+def _mean_correlation(block: PooledRanking, name: str) -> Value:
+    value = block.spearman.get(name)
+    if value is None:
+        return Value(DASH, f"Undefined: {clean(block.reasons.get(name, 'the report gives no reason'))}")
+    why = f"{block.n_tasks[name]} tasks, {block.n_used[name]} variants, standard error {number(block.sem[name])}"
+    return Value(_with_interval(value, block, name), why)
+
+
+def _with_interval(value: float, block: Ranking | PooledRanking, name: str) -> str:
+    low, high = block.ci_low.get(name), block.ci_high.get(name)
+    text = number(value, signed=True)
+    return (
+        text if low is None or high is None else f"{text} ({number(low, signed=True)} to {number(high, signed=True)})"
+    )
 
 
 def _figure_table(title: str, cls: type[Result], columns: Mapping[Any, Result]) -> FigureTable:

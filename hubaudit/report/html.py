@@ -11,6 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from hubaudit.report.across import across_sentences
 from hubaudit.report.details import (
     FigureTable,
     answers,
@@ -74,6 +75,7 @@ def to_html(report: Report) -> str:
             },
             base=model_facts(report.base),
             ranking=ranking_table(report),
+            across=across_sentences(report),
             floor=floor_rows(report),
             floor_meanings=floor_meanings(),
             settings=facts(report.settings),

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hubaudit.errors import InputError
+from hubaudit.report.across import across_sentences
 from hubaudit.report.cell import Cell
 from hubaudit.report.engine import engine_sentence
 from hubaudit.report.figures import COLUMNS
@@ -111,6 +112,7 @@ def _rendered(
             show_task=len(view.tasks) > 1,
             findings=_findings(report, chosen[::-1]),
             whole=len(chosen) == len(view.views),
+            across=across_sentences(report) if len(chosen) == len(view.views) else [],
             plots=plots,
             plot_folder=plot_folder,
             heading=heading,

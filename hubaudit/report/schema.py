@@ -13,11 +13,12 @@ from pydantic import Field, ValidationError
 
 from hubaudit.errors import InputError
 from hubaudit.report.block import Block
+from hubaudit.report.series_block import Series
 from hubaudit.stats.correctness_agreement import CorrectnessAgreement
 from hubaudit.stats.direction_floor import DirectionFloor
 from hubaudit.stats.divergence import Divergence
 from hubaudit.stats.prism_bound import PrismBound
-from hubaudit.stats.ranking import Ranking
+from hubaudit.stats.ranking import PooledRanking, Ranking
 from hubaudit.stats.translation_attenuation import TranslationAttenuation
 
 __all__ = [
@@ -304,6 +305,8 @@ class VariantReport(Block):
     """By task and metric (acc, acc_norm, exact_match)."""
     prism_bound: dict[str, PrismBound] = Field(default_factory=dict)
     """By task."""
+    prism_bound_procrustes: dict[str, PrismBound] = Field(default_factory=dict)
+    """By task, with the variant's features rotated onto the base's as well as a rotation can."""
     divergence: dict[str, Divergence] = Field(default_factory=dict)
     """By task."""
     direction_floor: dict[int, DirectionFloor] = Field(default_factory=dict)
@@ -353,6 +356,10 @@ class Report(Block):
     """One entry a variant, in the order they were given."""
     ranking: dict[str, Ranking] = Field(default_factory=dict)
     """By task: which figure ranks the variants as the risk gap does."""
+    ranking_pooled: PooledRanking | None = None
+    """The same over all tasks, or null for fewer than two."""
+    series: list[Series] = Field(default_factory=list)
+    """Checkpoints of a training run: drift and forgetting by step, by run and task."""
     findings: list[Finding] = Field(default_factory=list)
     """What concerns the whole audit."""
     seconds: dict[str, float] = Field(default_factory=dict)

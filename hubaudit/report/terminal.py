@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from hubaudit.report.across import across_sentences
 from hubaudit.report.cell import Cell
 from hubaudit.report.engine import engine_sentence
 from hubaudit.report.overview import LEVELS, Level, Overview, Row, overview
@@ -68,6 +69,7 @@ def print_report(report: Report, console: Console) -> None:
     if any(cell.below_floor for row in audited for cell in row.cells.values()):
         console.print(Text("† below the compute floor: the computation alone explains it", style="dim"))
     _print_engines(view, console)
+    _print_across(report, console)
     _print_findings(report, view, console)
     _print_failures(view, console)
 
@@ -153,6 +155,16 @@ def _print_engines(view: Overview, console: Console) -> None:
     for entry, text in said:
         if text is not None:
             _print_item(console, entry.sign, _STYLES[entry.level], f"{entry.label}: {text}")
+
+
+def _print_across(report: Report, console: Console) -> None:
+    """Which figure ranks the variants, and drift by step."""
+    said = across_sentences(report)
+    if said:
+        console.print()
+        console.print(Text("Across the variants", style="bold"))
+        for text in said:
+            _print_item(console, "·", "dim", text)
 
 
 def _in_words(found: Finding) -> str:

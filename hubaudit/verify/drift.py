@@ -40,6 +40,14 @@ def check_drift(report: Report, variant: VariantReport, checks: Checks) -> None:
         if bound.k_feat_case is not None:
             case = "pairwise" if report.base.head.softcap is None else "with_zero"
             here.same("K_feat's case follows from the soft cap", bound.k_feat_case, case)
+    for name, rotated in variant.prism_bound_procrustes.items():
+        here = checks.at(f"{checks.where}, {name}, rotated")
+        _bound(rotated, here)
+        here.same("alignment of the rotated bound", rotated.alignment, "procrustes")
+        plain = variant.prism_bound.get(name)
+        if plain is not None:
+            here.at_most("D under the best rotation is at most D", rotated.d_mean_square, plain.d_mean_square)
+            here.near("omega under the best rotation = its nuclear form", rotated.omega, plain.omega_nuclear)
     for name, block in variant.divergence.items():
         here = checks.at(f"{checks.where}, {name}")
         _divergence(block, here)

@@ -24,6 +24,7 @@ BLOCKS = (
     "correctness_agreement",
     "agreement_by_metric",
     "prism_bound",
+    "prism_bound_procrustes",
     "divergence",
     "direction_floor",
     "translation_attenuation",
@@ -81,6 +82,8 @@ def check_evidence(report: Report, *, cache_dir: Path | None, progress: Progress
     if complete and report.ranking:
         got, expected = ({task: one.to_dict() for task, one in each.ranking.items()} for each in (report, again))
         checks.at("ranking").fields("ranking from the evidence", got, expected, rel=REL)
+        pooled = [one and one.to_dict() for one in (report.ranking_pooled, again.ranking_pooled)]
+        checks.at("ranking").fields("pooled ranking from the evidence", {"": pooled[0]}, {"": pooled[1]}, rel=REL)
     else:
         checks.at("ranking").skip(NAME, "it is over all variants of an audit, and not all are here")
     return checks.found

@@ -6,8 +6,9 @@ from typing import Any
 
 from hubaudit.diagnose import diagnose
 from hubaudit.errors import InputError
-from hubaudit.rank import rank_variants
+from hubaudit.rank import pool_ranks, rank_variants
 from hubaudit.report.schema import Report, VariantReport
+from hubaudit.series import find_series
 from hubaudit.stats.result import Result
 from hubaudit.verify.agreement import check_agreement
 from hubaudit.verify.check import Check, Checks
@@ -113,13 +114,18 @@ def _floor(report: Report, checks: Checks) -> None:
 
 
 def _ranking(report: Report, checks: Checks) -> None:
-    again = rank_variants(report.variants, [task.name for task in report.tasks])
+    tasks = [task.name for task in report.tasks]
+    again = rank_variants(report.variants, tasks)
     if again and not report.ranking:
         # A published part of a report leaves out what speaks of all variants.
         checks.skip("rank correlations from the figures", "this part of an audit holds no ranking")
         return
     got = {task: block.to_dict() for task, block in report.ranking.items()}
     checks.fields("rank correlations from the figures", got, {task: block.to_dict() for task, block in again.items()})
+    pooled = [one and one.to_dict() for one in (report.ranking_pooled, pool_ranks(report.variants, tasks))]
+    checks.fields("pooled rank correlations from the figures", {"": pooled[0]}, {"": pooled[1]})
+    series = [[one.model_dump() for one in each] for each in (report.series, find_series(report.variants, tasks))]
+    checks.fields("series of checkpoints from the figures", {"": series[0]}, {"": series[1]})
 
 
 def _findings(report: Report, checks: Checks) -> None:

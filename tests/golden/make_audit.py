@@ -53,7 +53,7 @@ def audit_figures(folder: Path, tokenizer: Any) -> dict[str, Any]:
         cache_dir=folder / "cache",
     )
     content = report.model_dump(mode="json")
-    kept = {key: content[key] for key in ("tasks", "contrast", "ranking")}
+    kept = {key: content[key] for key in ("tasks", "contrast", "ranking", "ranking_pooled")}
     kept["variants"] = {str(index): variant for index, variant in enumerate(content["variants"])}
     return dict(_leaves(kept, ""))
 

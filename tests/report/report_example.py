@@ -25,12 +25,13 @@ from hubaudit.report.schema import (
     TaskReport,
     VariantReport,
 )
+from hubaudit.report.series_block import Series, SeriesPoint
 from hubaudit.stats.correctness_agreement import CorrectnessAgreement
 from hubaudit.stats.direction_floor import DirectionFloor
 from hubaudit.stats.divergence import Divergence
 from hubaudit.stats.paired import mcnemar_p, wilson_interval
 from hubaudit.stats.prism_bound import PrismBound
-from hubaudit.stats.ranking import Ranking, ranking
+from hubaudit.stats.ranking import PooledRanking, Ranking, pooled_ranking, ranking
 from hubaudit.stats.translation_attenuation import TranslationAttenuation
 
 HOSTILE = "<script>alert(1)</script>|`x`\n<!-- hubaudit:end -->\x1b[31m[red]$a$"
@@ -366,6 +367,8 @@ def example_report(*, hostile: bool = False) -> Report:
         compute_floor=compute,
         variants=variants,
         ranking={name: rank(variants, name) for name in ("arc", "gsm8k")},
+        ranking_pooled=pool(variants, ("arc", "gsm8k")),
+        series=[series("arc", 3), series("gsm8k", 1)],
         findings=[
             Finding(
                 id="dataset_replaced",
@@ -387,6 +390,30 @@ def rank(variants: list[VariantReport], task: str) -> Ranking:
     return ranking(predictors | {"constant": [1.0] * len(gaps)}, gaps)
 
 
+def pool(variants: list[VariantReport], tasks: tuple[str, ...]) -> PooledRanking:
+    blocks = [[entry.prism_bound[name] for entry in variants if name in entry.prism_bound] for name in tasks]
+    gaps = [[None if one.risk_gap is None else abs(one.risk_gap) for one in row] for row in blocks]
+    return pooled_ranking({"bound": [[one.bound for one in row] for row in blocks]}, gaps)
+
+
+def series(task: str, n: int) -> Series:
+    points = [
+        SeriesPoint(
+            step=25 * at,
+            spec=f"run/checkpoint-{25 * at}",
+            bound=2.0 * at,
+            omega=0.99,
+            risk_gap=0.1 * at - 0.15,
+            kl=0.01 * at,
+            correctness_agreement=0.9,
+        )
+        for at in range(1, n + 1)
+    ]
+    reasons = {} if n > 1 else dict.fromkeys(("spearman", "p_value"), "the series has one checkpoint")
+    value = 1.0 if n > 1 else None
+    return Series(name="run", task=task, points=points, n=n, spearman=value, p_value=value and 1 / 3, reasons=reasons)
+
+
 def task(name: str, kind: Any, source: str, metric: str, n: int, tokens: int, accuracy: float) -> TaskReport:
     return TaskReport(
         name=name,
@@ -406,6 +433,8 @@ def poison(report: Report) -> Report:
     report.contrast.name = report.contrast.source = report.base.engine = report.created = HOSTILE
     report.settings["probe"] = report.environment["device"] = HOSTILE
     report.ranking = renamed(report.ranking)
+    for block in report.series:
+        block.name = block.task = HOSTILE
     for found in report.findings:
         found.text, found.remedy = HOSTILE, found.remedy and HOSTILE
     for index, entry in enumerate(report.variants):

@@ -111,10 +111,10 @@ def test_every_variant_column_and_plot_is_there(page_text: str) -> None:
         assert column.title in words
         assert column.meaning in words
     assert {entry.get("id") for entry in page.all("figure")} == {
-        f"plot-{name}" for name in ("flips", "size", "bound", "axes", "direction", "monitor")
+        f"plot-{name}" for name in ("flips", "size", "bound", "axes", "direction", "monitor", "ranking", "series")
     }
     plots = [entry for entry in page.all("svg") if "plot" in entry.get("class", "")]
-    assert len(plots) == 12, "a wide and a narrow form of each"
+    assert len(plots) == 16, "a wide and a narrow form of each"
     assert all(entry["role"] == "img" and len(entry["aria-label"]) > 40 for entry in plots)
 
 
@@ -166,7 +166,7 @@ def test_hostile_strings_stay_text(page_text: str, hostile_page_text: str) -> No
 
 def test_reports_with_little_in_them(report: Report) -> None:
     report.contrast, report.compute_floor, report.ranking, report.findings = None, None, {}, []
-    report.variants = report.variants[-1:]
+    report.ranking_pooled, report.series, report.variants = None, [], report.variants[-1:]
     text = to_html(report)
     assert "In pictures" not in text
     assert "No variant was audited completely." in text

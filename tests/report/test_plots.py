@@ -39,7 +39,7 @@ def test_all_plots_of_the_example(report: Report) -> None:
 
 @pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.name)
 def test_no_data_no_plot(plot: object, report: Report) -> None:
-    report.variants = report.variants[-1:]
+    report.variants, report.ranking, report.series = report.variants[-1:], {}, []
     assert drawn(report) == []
 
 
@@ -68,7 +68,7 @@ def test_a_variant_equal_to_the_base_has_no_place_on_a_logarithmic_axis(report: 
             PrismBound, bound=0.0, delta=0.0, gamma=0.0, scale=0.0, shape=0.0, k_feat=9.9, risk_gap=0.0,
             logratio_bound=0.0, k_pred=1.4, alignment="identity", weights="item", n_items=1, n_tokens=1,
         )  # fmt: skip
-    report.variants = report.variants[:1]
+    report.variants, report.ranking, report.series = report.variants[:1], {}, []
     assert {"bound", "axes"}.isdisjoint(plot.name for plot in drawn(report))
     assert len(save_plots_bytes(report)) == 3
 
@@ -157,7 +157,7 @@ def test_files_are_the_same_bytes_without_a_date(report: Report, tmp_path: Path)
 
 
 def test_plots_of_an_earlier_report_are_removed_and_others_kept(report: Report, tmp_path: Path) -> None:
-    report.variants = report.variants[:1]
+    report.variants, report.ranking, report.series = report.variants[:1], {}, []
     save_plots(report, tmp_path)
     (tmp_path / "mine.png").write_bytes(b"mine")
     for variant in report.variants:

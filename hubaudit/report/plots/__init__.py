@@ -10,11 +10,14 @@ from typing import Protocol
 from matplotlib.figure import Figure
 
 from hubaudit.files import remove_file, write_file
+from hubaudit.report.plots.across_alt import ranking_alt, series_alt
 from hubaudit.report.plots.alt import axes_alt, bound_alt, direction_alt, flips_alt, monitor_alt, size_alt
 from hubaudit.report.plots.bound import axes_plot, bound_plot, has_axes, has_bound
 from hubaudit.report.plots.direction import direction_plot, has_direction
 from hubaudit.report.plots.flips import flips_plot, has_flips
 from hubaudit.report.plots.monitor import has_monitor, monitor_plot
+from hubaudit.report.plots.ranking import has_ranking, ranking_plot
+from hubaudit.report.plots.series import has_series, series_plot
 from hubaudit.report.plots.size import has_size, size_plot
 from hubaudit.report.plots.style import png
 from hubaudit.report.schema import Report
@@ -29,7 +32,9 @@ __all__ = [
     "drawn",
     "flips_plot",
     "monitor_plot",
+    "ranking_plot",
     "save_plots",
+    "series_plot",
     "size_plot",
 ]
 
@@ -119,6 +124,24 @@ PLOTS = (
         describe=monitor_alt,
         caption="One point a prompt; green lines are the base's threshold. A cloud beside the dashed diagonal was "
         "moved (translation: set the threshold anew), a flatter one was shrunk (attenuation: refit the probe).",
+    ),
+    Plot(
+        name="ranking",
+        title="Which figure ranks the variants",
+        draw=ranking_plot,
+        has_data=has_ranking,
+        describe=ranking_alt,
+        caption="Dot: Spearman's correlation of a figure with the size of the risk gap over the variants, one a task. "
+        "Diamond: the mean over tasks with its 95% interval by resampling variants, for at least nine of them.",
+    ),
+    Plot(
+        name="series",
+        title="Drift and forgetting by step",
+        draw=series_plot,
+        has_data=has_series,
+        describe=series_alt,
+        caption="Orange, left axis: how much the loss rose on the task (below 0 it fell). Blue, right axis: the bound, "
+        "which needs no labels.",
     ),
 )
 """All plots, in reading order."""
