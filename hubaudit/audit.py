@@ -34,6 +34,7 @@ def audit(
     weights: Literal["item", "token"] = "item",
     seed: int = 0,
     engine_gguf: Literal["dense", "llamacpp"] = "dense",
+    structure: bool = False,
     cache_dir: Path | str | None = None,
     resume: bool = True,
     progress: Progress | None = None,
@@ -58,6 +59,7 @@ def audit(
         weights: `item` or `token`.
         seed: Seed of samples and resampling.
         engine_gguf: `dense`, or `llamacpp` to run GGUF files in llama.cpp too and split their drift.
+        structure: Whether the weights are compared too.
         cache_dir: Where evidence is kept.
         resume: Whether evidence of earlier runs is used.
         progress: Listener for long work.
@@ -94,6 +96,7 @@ def audit(
         weights=weights,
         seed=seed,
         engine_gguf=engine_gguf,
+        structure=structure,
         cache_dir=Path(cache_dir) if cache_dir is not None else None,
         resume=resume,
     )

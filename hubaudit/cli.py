@@ -15,6 +15,7 @@ from hubaudit.cli_diff import diff_command
 from hubaudit.cli_metrics import metrics_app
 from hubaudit.cli_publish import publish_command
 from hubaudit.cli_space import space_app
+from hubaudit.cli_structure import structure_command
 from hubaudit.cli_variants import variants_command
 from hubaudit.cli_verify import verify_command
 from hubaudit.errors import HubAuditError, InputError
@@ -114,6 +115,9 @@ def audit(
             help="dense, or llamacpp: GGUF files run in llama.cpp too; their drift is split into weights and engine."
         ),
     ] = "dense",
+    structure: Annotated[
+        bool, typer.Option("--structure", help="Compare the weights too, by layer and projection.")
+    ] = False,
     out: Out = Path("audit-report"),
     cache_dir: CacheDir = None,
     resume: Annotated[bool, typer.Option(help="Use evidence of earlier runs.")] = True,
@@ -145,6 +149,7 @@ def audit(
         weights="item" if weights == "item" else "token",
         seed=seed,
         engine_gguf="llamacpp" if engine_gguf == "llamacpp" else "dense",
+        structure=structure,
         cache_dir=cache_dir,
         resume=resume,
     )
@@ -189,6 +194,7 @@ def report(
 app.command("agree")(agree_command)
 app.command("diff")(diff_command)
 app.command("publish")(publish_command)
+app.command("structure")(structure_command)
 app.command("variants")(variants_command)
 app.command("verify")(verify_command)
 

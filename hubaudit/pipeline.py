@@ -41,6 +41,7 @@ from hubaudit.record import contrast_report, model_report, task_reports
 from hubaudit.report.schema import BaseReport, ComputeFloor, Failure, Finding, Report, VariantReport
 from hubaudit.series import find_series
 from hubaudit.settings import default_cache_dir
+from hubaudit.structure import compare_structure
 from hubaudit.tasks import (
     ContrastSet,
     Task,
@@ -392,6 +393,9 @@ class Pipeline:
                     seed=settings.seed,
                     k_feat=diameter,
                 )
+        if settings.structure:
+            with self._timed(f"weights of {spec}"):
+                report.structure = compare_structure(job.base_source, source, self.progress)
         # llama.cpp shows no hidden layers: the dense engine's stand for them.
         self._contrast(report, job, dense, floor)
         report.seconds = {"statistics": time.perf_counter() - started}

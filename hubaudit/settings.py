@@ -37,6 +37,7 @@ class AuditSettings:
         weights: Whether items or tokens weigh the same in risks and drift.
         seed: Seed of samples and resampling.
         engine_gguf: What multiplies a GGUF file's weights: torch on their dense expansion, or llama.cpp beside it.
+        structure: Whether the weights are compared too, by layer and projection.
         cache_dir: Where evidence is kept; None for the user's cache folder.
         resume: Whether evidence of earlier runs is used.
     """
@@ -58,6 +59,7 @@ class AuditSettings:
     weights: Literal["item", "token"] = "item"
     seed: int = 0
     engine_gguf: Literal["dense", "llamacpp"] = "dense"
+    structure: bool = False
     cache_dir: Path | None = None
     resume: bool = True
 

@@ -21,7 +21,7 @@ from hubaudit.load.sizes import StoredSize, count_parameters, unique_parameters
 from hubaudit.load.structure import is_linear, output_matrix
 from hubaudit.load.weight_error import WeightError
 
-__all__ = ["EXPANDED_NOTE", "INT8_THRESHOLD", "dequantize_4bit", "load_bnb"]
+__all__ = ["EXPANDED_NOTE", "INT8_THRESHOLD", "dequantize_4bit", "expand_4bit", "expand_int8", "load_bnb"]
 
 _OPTIONS = ("int8", "nf4", "fp4")
 _BLOCK = 64  # weights that share a float32 scale in 4-bit formats, bitsandbytes' default
@@ -65,7 +65,7 @@ def load_bnb(
             model.set_submodule(name, _int8_layer(module, device, error))
         else:
             quantized_bits += 4 * matrix.numel() + 32 * -(-matrix.numel() // _BLOCK)
-            expanded = _expand_4bit(matrix, option, error)
+            expanded = expand_4bit(matrix, option, error)
             if native:
                 model.set_submodule(name, _native_4bit_layer(module, option, dtype, device))
             else:
@@ -109,7 +109,7 @@ def _leave_file(model: nn.Module) -> None:
             parameter.data = parameter.data.clone()
 
 
-def _expand_4bit(matrix: torch.Tensor, option: str, error: WeightError) -> torch.Tensor:
+def expand_4bit(matrix: torch.Tensor, option: str, error: WeightError) -> torch.Tensor:
     """What a weight becomes by 4-bit quantization in blocks of 64, in its own dtype."""
     from bitsandbytes import functional
 
@@ -159,6 +159,15 @@ def _native_4bit_layer(module: nn.Module, option: str, dtype: torch.dtype, devic
         module=layer,
     ).to(device)
     return _with_bias(layer, module, device)
+
+
+def expand_int8(matrix: torch.Tensor) -> torch.Tensor:
+    """The numbers that a weight stands for after 8-bit quantization with a scale a row, float32, on the CPU."""
+    from bitsandbytes.nn import Int8Params
+
+    weight = Int8Params(matrix.contiguous(), requires_grad=False, has_fp16_weights=False).to(torch.device("cpu"))
+    values: torch.Tensor = weight.CB.float() * weight.SCB.float()[:, None] / 127
+    return values
 
 
 def _int8_layer(module: nn.Module, device: torch.device, error: WeightError) -> nn.Module:

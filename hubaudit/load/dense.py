@@ -18,7 +18,7 @@ from hubaudit.load.model import LoadedModel, ModelSource
 from hubaudit.load.quiet import quiet_transformers
 from hubaudit.load.sizes import StoredSize, count_parameters
 
-__all__ = ["described_parameters", "load_dense", "read_folder_model"]
+__all__ = ["described_parameters", "load_dense", "quantization_of", "read_folder_model"]
 
 
 def load_dense(
@@ -37,7 +37,7 @@ def load_dense(
         raise VariantError(
             f"{source.spec}: these are MLX weights, which run in Apple's mlx only; audit the repo they were made from"
         )
-    quantization = _quantization(source.path, config)
+    quantization = quantization_of(source.path, config)
     method = str(getattr(quantization.get("quant_method"), "value", quantization.get("quant_method")))
     if method == "bitsandbytes":
         from hubaudit.load.bnb_folder import load_bnb_folder
@@ -74,7 +74,7 @@ def expansion_notes(folder: Path) -> list[str]:
         return []
 
 
-def _quantization(folder: Path, config: Any) -> dict[str, Any]:
+def quantization_of(folder: Path, config: Any) -> dict[str, Any]:
     """The settings in config.json, else those in the file beside it; empty for plain weights."""
     from hubaudit.load.packed_folder import read_quantize_config
 

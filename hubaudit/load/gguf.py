@@ -16,7 +16,7 @@ from hubaudit.load.model import BaseContext, LoadedModel, ModelSource
 from hubaudit.load.quiet import quiet_transformers
 from hubaudit.load.sizes import StoredSize
 
-__all__ = ["EXPANDED_NOTE", "allocate", "load_gguf"]
+__all__ = ["EXPANDED_NOTE", "adapted", "allocate", "load_gguf"]
 
 EXPANDED_NOTE = "The file's weights were expanded to dense ones; activations are not quantized."
 
@@ -63,7 +63,7 @@ def load_gguf(
             f"{name}: expected tensor {EMBEDDING_TENSOR}, got none among {len(file.tensors)}. Use a file that holds "
             "a whole language model (no projector, draft head or importance matrix)."
         )
-    config, notes = _adapted(config, n_rows=embedding.shape[0], tied=HEAD_TENSOR not in file.tensors)
+    config, notes = adapted(config, n_rows=embedding.shape[0], tied=HEAD_TENSOR not in file.tensors)
     model = allocate(config, dtype, device, trust_remote_code=trust_remote_code)
     targets = match_tensors(model, file, architecture, config)
     fill(
@@ -96,7 +96,7 @@ def load_gguf(
     )
 
 
-def _adapted(config: Any, *, n_rows: int, tied: bool) -> tuple[Any, list[str]]:
+def adapted(config: Any, *, n_rows: int, tied: bool) -> tuple[Any, list[str]]:
     """The base's configuration with the file's vocabulary rows and head, and a note for each change."""
     config = copy.deepcopy(config)
     notes = []

@@ -17,7 +17,7 @@ from hubaudit.load.model import LoadedModel, ModelSource
 from hubaudit.load.quiet import quiet_transformers
 from hubaudit.load.sizes import StoredSize, count_parameters
 
-__all__ = ["load_lora"]
+__all__ = ["load_lora", "read_adapter_config", "read_adapter_weights"]
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _MAX_CONFIG_BYTES = 1 << 20
@@ -48,8 +48,8 @@ def load_lora(
     require("peft", extra="lora", what=source.spec)
     if source.base_path is None:
         raise VariantError(f"{source.spec}: expected a base for the adapter, got none; name the base first")
-    settings = _read_config(source)
-    tensors = _read_weights(source)
+    settings = read_adapter_config(source)
+    tensors = read_adapter_weights(source)
     base_config = read_config(source.base_path, trust_remote_code=trust_remote_code)
     if getattr(base_config, "quantization_config", None):
         raise VariantError(
@@ -78,7 +78,13 @@ def load_lora(
     return assemble(source, merged, file_format="lora", dtype=dtype, device=device, size=size, notes=notes)
 
 
-def _read_config(source: ModelSource) -> dict[str, Any]:
+def read_adapter_config(source: ModelSource) -> dict[str, Any]:
+    """What decides an adapter's effect, from its adapter_config.json.
+
+    Raises:
+        ModelFileError: If the file is missing or broken.
+        VariantError: If it is no LoRA adapter.
+    """
     file = source.path / CONFIG
     try:
         if file.stat().st_size > _MAX_CONFIG_BYTES:
@@ -113,7 +119,13 @@ def _check_ranks(source: ModelSource, settings: dict[str, Any], tensors: dict[st
             )
 
 
-def _read_weights(source: ModelSource) -> dict[str, torch.Tensor]:
+def read_adapter_weights(source: ModelSource) -> dict[str, torch.Tensor]:
+    """An adapter's tensors by name.
+
+    Raises:
+        ModelFileError: If they are missing, pickled or broken.
+        VariantError: If one holds NaN or infinity.
+    """
     from safetensors.torch import load_file
 
     file = source.path / WEIGHTS

@@ -19,7 +19,7 @@ from hubaudit.load.packed_weights import PackedLayer, check_gptq, expand_awq, ex
 from hubaudit.load.sizes import StoredSize, count_parameters
 from hubaudit.load.structure import output_module
 
-__all__ = ["load_packed_folder", "read_quantize_config"]
+__all__ = ["PackedSettings", "load_packed_folder", "packed_layer", "read_quantize_config"]
 
 QUANTIZE_CONFIG = "quantize_config.json"
 _MAX_CONFIG_BYTES = 1 << 20
@@ -73,7 +73,7 @@ def load_packed_folder(
         ModelFileError: If the files are broken, or do not fit together.
         VariantError: If the settings name a form that is not read.
     """
-    settings = _Settings.of(source, quantization)
+    settings = PackedSettings.of(source, quantization)
     check_weights(source.path)
     dense: dict[str, torch.Tensor] = {}
     packed: dict[str, dict[str, torch.Tensor]] = {}
@@ -89,7 +89,7 @@ def load_packed_folder(
         raise ModelFileError(f"{source.spec}: expected packed weights (*.qweight), got none; download the model again")
     notes = [_NOTE]
     if settings.method == "gptq" and (_can_run_packed(device) if native is None else native):
-        layers = [_layer(source, stem, tensors) for stem, tensors in packed.items()]
+        layers = [packed_layer(source, stem, tensors) for stem, tensors in packed.items()]
         loaded = _load_packed(source, settings, layers, n_bits, dtype=dtype, device=device)
         if isinstance(loaded, LoadedModel):
             return loaded
@@ -98,7 +98,7 @@ def load_packed_folder(
     n_quantized = 0
     for stem in sorted(quantized):
         # One layer at a time: what is expanded lets its packed tensors go.
-        weight = settings.expand(_layer(source, stem, packed.pop(stem))).to(dtype)
+        weight = settings.expand(packed_layer(source, stem, packed.pop(stem))).to(dtype)
         n_quantized += weight.numel()
         dense[f"{stem}.weight"] = weight
     config.quantization_config = None
@@ -123,7 +123,7 @@ def _can_run_packed(device: torch.device) -> bool:
 
 def _load_packed(
     source: ModelSource,
-    settings: _Settings,
+    settings: PackedSettings,
     layers: list[PackedLayer],
     n_bits: int,
     *,
@@ -157,7 +157,7 @@ def _load_packed(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Settings:
+class PackedSettings:
     """How a folder's weights are packed."""
 
     method: str
@@ -168,7 +168,13 @@ class _Settings:
     """Whether the settings name others for some layers (GPTQModel's `dynamic`)."""
 
     @classmethod
-    def of(cls, source: ModelSource, values: dict[str, Any]) -> _Settings:
+    def of(cls, source: ModelSource, values: dict[str, Any]) -> PackedSettings:
+        """Read them from the quantization's settings, as config.json holds them.
+
+        Raises:
+            ModelFileError: If they contradict each other.
+            VariantError: If they name a form that is not read.
+        """
         method = str(getattr(values.get("quant_method"), "value", values.get("quant_method"))).lower()
         bits, group_size = values.get("bits", values.get("w_bit")), values.get("group_size", values.get("q_group_size"))
         group_size = -1 if group_size is None else group_size
@@ -196,9 +202,11 @@ class _Settings:
 
     @property
     def label(self) -> str:
+        """`gptq:4@g128`."""
         return f"{self.method}:{self.bits}" + (f"@g{self.group_size}" if self.group_size > 0 else "")
 
     def expand(self, layer: PackedLayer) -> torch.Tensor:
+        """The dense matrix of a layer, (outputs, inputs), float32."""
         if self.method == "awq":
             return expand_awq(layer, group_size=self.group_size)
         bits, group_size = self.bits, self.group_size
@@ -219,7 +227,12 @@ def _of_layer(layer: PackedLayer) -> tuple[int, int]:
     return bits, layer.qweight.shape[0] * 32 // bits // max(1, layer.scales.shape[0])
 
 
-def _layer(source: ModelSource, stem: str, tensors: dict[str, torch.Tensor]) -> PackedLayer:
+def packed_layer(source: ModelSource, stem: str, tensors: dict[str, torch.Tensor]) -> PackedLayer:
+    """The packed layer that tensors make up.
+
+    Raises:
+        ModelFileError: If one is missing.
+    """
     missing = {"qweight", "qzeros", "scales"} - set(tensors)
     if missing:
         raise ModelFileError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import math
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from hubaudit.report.across import across_sentences
+from hubaudit.report.causes import cause_sentence
 from hubaudit.report.details import (
     FigureTable,
     answers,
@@ -22,12 +22,13 @@ from hubaudit.report.details import (
     model_facts,
     ranking_table,
 )
-from hubaudit.report.engine import engine_sentence, engine_table
+from hubaudit.report.engine import engine_table
 from hubaudit.report.figures import COLUMNS
 from hubaudit.report.overview import LEVELS, Overview, overview
 from hubaudit.report.plots import drawn
 from hubaudit.report.plots.style import svg
 from hubaudit.report.schema import Report, VariantReport
+from hubaudit.report.structure import structure_table
 from hubaudit.report.text import DASH, clean, number, sentence, size
 
 __all__ = ["content_security_policy", "to_html"]
@@ -65,14 +66,9 @@ def to_html(report: Report) -> str:
             policy=content_security_policy(script),
             plots=_plots(report),
             tables={entry.index: _tables(entry.report) for entry in view.views},
-            engines={entry.index: engine_sentence(entry.report) for entry in view.views},
+            causes={entry.index: cause_sentence(entry.report) for entry in view.views},
             answers={entry.index: answers(entry.report) for entry in view.views},
             models={entry.index: model_facts(entry.report.model) for entry in view.views if entry.report.model},
-            structures={
-                entry.index: json.dumps(entry.report.structure, indent=1, ensure_ascii=False)
-                for entry in view.views
-                if entry.report.structure
-            },
             base=model_facts(report.base),
             ranking=ranking_table(report),
             across=across_sentences(report),
@@ -86,8 +82,8 @@ def to_html(report: Report) -> str:
 
 
 def _tables(variant: VariantReport) -> list[FigureTable]:
-    split = engine_table(variant)
-    return figure_tables(variant) + ([split] if split is not None else [])
+    more = (engine_table(variant), structure_table(variant))
+    return figure_tables(variant) + [table for table in more if table is not None]
 
 
 def content_security_policy(script: str) -> str:

@@ -8,8 +8,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hubaudit.errors import InputError
 from hubaudit.report.across import across_sentences
+from hubaudit.report.causes import cause_sentence
 from hubaudit.report.cell import Cell
-from hubaudit.report.engine import engine_sentence
 from hubaudit.report.figures import COLUMNS
 from hubaudit.report.overview import LEVELS, VariantView, overview
 from hubaudit.report.plots import drawn
@@ -107,7 +107,7 @@ def _rendered(
             levels=LEVELS,
             views=chosen,
             rows=rows,
-            engines={entry.index: engine_sentence(entry.report) for entry in chosen},
+            causes={entry.index: cause_sentence(entry.report) for entry in chosen},
             columns=COLUMNS,
             show_task=len(view.tasks) > 1,
             findings=_findings(report, chosen[::-1]),

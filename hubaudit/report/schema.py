@@ -7,13 +7,14 @@ description are written once. Strict JSON: no NaN, undefined is null with a reas
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, ValidationError
 
 from hubaudit.errors import InputError
 from hubaudit.report.block import Block
 from hubaudit.report.series_block import Series
+from hubaudit.report.structure_block import Structure
 from hubaudit.stats.correctness_agreement import CorrectnessAgreement
 from hubaudit.stats.direction_floor import DirectionFloor
 from hubaudit.stats.divergence import Divergence
@@ -315,8 +316,8 @@ class VariantReport(Block):
     """The linear monitor's decision values."""
     monitor: Monitor | None = None
     """The decision values themselves."""
-    structure: dict[str, Any] | None = None
-    """Weight errors by layer and projection, where they were asked for."""
+    structure: Structure | None = None
+    """Weight errors by layer and projection, where they were asked for (--structure)."""
     engine_split: EngineSplit | None = None
     """The drift split into weights and engine, where llama.cpp ran the variant."""
     below_floor: dict[str, list[str]] = Field(default_factory=dict)

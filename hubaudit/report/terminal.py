@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hubaudit.report.across import across_sentences
+from hubaudit.report.causes import cause_sentence
 from hubaudit.report.cell import Cell
-from hubaudit.report.engine import engine_sentence
 from hubaudit.report.overview import LEVELS, Level, Overview, Row, overview
 from hubaudit.report.schema import Finding, Report
 from hubaudit.report.text import DASH, clean, clip, plural
@@ -68,7 +68,7 @@ def print_report(report: Report, console: Console) -> None:
         console.print(_table([row for row in audited if row.task == task], _title(report, task), console.width))
     if any(cell.below_floor for row in audited for cell in row.cells.values()):
         console.print(Text("† below the compute floor: the computation alone explains it", style="dim"))
-    _print_engines(view, console)
+    _print_causes(view, console)
     _print_across(report, console)
     _print_findings(report, view, console)
     _print_failures(view, console)
@@ -145,13 +145,13 @@ def _print_findings(report: Report, view: Overview, console: Console) -> None:
         )
 
 
-def _print_engines(view: Overview, console: Console) -> None:
-    """Weights and engine apart, for the variants that llama.cpp ran."""
-    said = [(entry, engine_sentence(entry.report)) for entry in view.ranked]
+def _print_causes(view: Overview, console: Console) -> None:
+    """Where the drift comes from, for the variants whose weights or engine were looked at."""
+    said = [(entry, cause_sentence(entry.report)) for entry in view.ranked]
     if not any(text for _, text in said):
         return
     console.print()
-    console.print(Text("Weights and engine", style="bold"))
+    console.print(Text("Where it comes from", style="bold"))
     for entry, text in said:
         if text is not None:
             _print_item(console, entry.sign, _STYLES[entry.level], f"{entry.label}: {text}")

@@ -26,12 +26,14 @@ from hubaudit.report.schema import (
     VariantReport,
 )
 from hubaudit.report.series_block import Series, SeriesPoint
+from hubaudit.report.structure_block import Structure, StructureRow
 from hubaudit.stats.correctness_agreement import CorrectnessAgreement
 from hubaudit.stats.direction_floor import DirectionFloor
 from hubaudit.stats.divergence import Divergence
 from hubaudit.stats.paired import mcnemar_p, wilson_interval
 from hubaudit.stats.prism_bound import PrismBound
 from hubaudit.stats.ranking import PooledRanking, Ranking, pooled_ranking, ranking
+from hubaudit.stats.structure import WeightDifference
 from hubaudit.stats.translation_attenuation import TranslationAttenuation
 
 HOSTILE = "<script>alert(1)</script>|`x`\n<!-- hubaudit:end -->\x1b[31m[red]$a$"
@@ -310,8 +312,22 @@ def variant(spec: str, mb: float, bits: float, strength: float, head: bool, degr
         monitor=scores,
         changed_items={"arc": changed("arc", arc), "gsm8k": changed("gsm8k", answer)},
         seconds={"forward": 21.4},
-        structure={"layer 3": {"q_proj": 0.031}},
+        structure=structure(strength),
     )
+
+
+def structure(strength: float) -> Structure:
+    """Weight errors of two blocks and the embeddings."""
+
+    def row(layer: int | None, projection: str, error: float) -> StructureRow:
+        figures = {"base_norm": 21.5, "relative_error": error, "sqnr_db": -20 * math.log10(error), "kl": 0.003}
+        more = {"n_weights": 331776, "max_error": 3 * error, "wasserstein": error / 9}
+        return StructureRow(layer=layer, projection=projection, difference=WeightDifference(**figures, **more))
+
+    errors = {"q": 0.06, "k": 0.07, "v": 0.05, "o": 0.05, "gate": 0.04, "up": 0.04, "down": 0.05}
+    rows = [row(layer, name, strength * value * (1 + layer)) for layer in (0, 1) for name, value in errors.items()]
+    rows.append(row(None, "embeddings", 0.002 * strength))
+    return Structure(relative_error=0.05 * strength, n_weights=331776 * len(rows), rows=rows)
 
 
 def narrow() -> VariantReport:
@@ -450,7 +466,10 @@ def poison_variant(entry: VariantReport, spec: str) -> None:
     entry.spec = spec
     if entry.model is not None:
         entry.model.repo_id = entry.model.format = entry.model.notes[0] = spec
-        entry.structure = {HOSTILE: HOSTILE}
+        if entry.structure is not None:
+            for row in entry.structure.rows:
+                row.projection = HOSTILE if row.projection == "q" else row.projection
+            entry.structure.not_compared = {HOSTILE: HOSTILE}
     if entry.error is not None:
         entry.error.message = HOSTILE
     for found in entry.findings:

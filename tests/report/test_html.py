@@ -111,10 +111,11 @@ def test_every_variant_column_and_plot_is_there(page_text: str) -> None:
         assert column.title in words
         assert column.meaning in words
     assert {entry.get("id") for entry in page.all("figure")} == {
-        f"plot-{name}" for name in ("flips", "size", "bound", "axes", "direction", "monitor", "ranking", "series")
+        f"plot-{name}"
+        for name in ("flips", "size", "bound", "axes", "direction", "monitor", "structure", "ranking", "series")
     }
     plots = [entry for entry in page.all("svg") if "plot" in entry.get("class", "")]
-    assert len(plots) == 16, "a wide and a narrow form of each"
+    assert len(plots) == 18, "a wide and a narrow form of each"
     assert all(entry["role"] == "img" and len(entry["aria-label"]) > 40 for entry in plots)
 
 
@@ -128,9 +129,10 @@ def test_figures_explain_themselves(page_text: str) -> None:
 
 
 def test_plots_follow_the_pages_colours(page_text: str) -> None:
-    text = page_text
+    text = re.sub(r'<figure id="plot-structure".*?</figure>', "", page_text, flags=re.DOTALL)  # its colours are a scale
     plots = "".join(re.findall(r'<svg class="plot.*?</svg>', text, flags=re.DOTALL))
     assert "var(--ink)" in plots
+    assert 'id="plot-structure"' not in text
     assert re.findall(r"(?:fill|stroke|color): #[0-9a-f]{6}", plots) == []
     style = text[text.index("<style>") : text.index("</style>")]
     used = set(re.findall(r"var\((--[a-z]+)\)", plots))

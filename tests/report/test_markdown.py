@@ -91,10 +91,10 @@ def test_section_of_an_unknown_variant(report: Report) -> None:
 def test_plots_are_linked_only_where_they_are(report: Report) -> None:
     assert "![" not in to_markdown(report)
     text = to_markdown(report, plot_folder="hubaudit/plots")
-    for name in ("flips", "size", "bound", "axes", "direction", "monitor", "ranking", "series"):
+    for name in ("flips", "size", "bound", "axes", "direction", "monitor", "structure", "ranking", "series"):
         assert f"](hubaudit/plots/{name}.png)" in text
     images = [child for token in parsed(text) for child in token.children or [] if child.type == "image"]
-    assert len(images) == 8
+    assert len(images) == 9
     assert all(len(image.content) > 40 for image in images), "an alt text tells what the plot shows"
 
 

@@ -70,7 +70,7 @@ def test_a_variant_equal_to_the_base_has_no_place_on_a_logarithmic_axis(report: 
         )  # fmt: skip
     report.variants, report.ranking, report.series = report.variants[:1], {}, []
     assert {"bound", "axes"}.isdisjoint(plot.name for plot in drawn(report))
-    assert len(save_plots_bytes(report)) == 3
+    assert len(save_plots_bytes(report)) == 4
 
 
 def save_plots_bytes(report: Report) -> list[bytes]:
@@ -169,6 +169,7 @@ def test_plots_of_an_earlier_report_are_removed_and_others_kept(report: Report, 
         "direction.png",
         "flips.png",
         "mine.png",
+        "structure.png",
     ]
 
 

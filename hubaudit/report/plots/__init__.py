@@ -19,6 +19,7 @@ from hubaudit.report.plots.monitor import has_monitor, monitor_plot
 from hubaudit.report.plots.ranking import has_ranking, ranking_plot
 from hubaudit.report.plots.series import has_series, series_plot
 from hubaudit.report.plots.size import has_size, size_plot
+from hubaudit.report.plots.structure import has_structure, structure_alt, structure_plot
 from hubaudit.report.plots.style import png
 from hubaudit.report.schema import Report
 
@@ -36,6 +37,7 @@ __all__ = [
     "save_plots",
     "series_plot",
     "size_plot",
+    "structure_plot",
 ]
 
 
@@ -124,6 +126,15 @@ PLOTS = (
         describe=monitor_alt,
         caption="One point a prompt; green lines are the base's threshold. A cloud beside the dashed diagonal was "
         "moved (translation: set the threshold anew), a flatter one was shrunk (attenuation: refit the probe).",
+    ),
+    Plot(
+        name="structure",
+        title="Where the weights changed",
+        draw=structure_plot,
+        has_data=has_structure,
+        describe=structure_alt,
+        caption="Relative Frobenius error of every projection by decoder block, on one logarithmic scale; an empty "
+        "cell did not change or was not compared. The first eight variants.",
     ),
     Plot(
         name="ranking",
