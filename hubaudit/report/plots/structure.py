@@ -63,7 +63,8 @@ def structure_heatmaps(blocks: list[tuple[str, Structure]], width: float) -> Fig
             panel.set_ylabel("decoder block")
             tidy(panel, title, limit=24)
         bar = made.colorbar(mesh, ax=axes, label="relative error of the weights", shrink=0.8)
-        bar.solids.set_rasterized(False)  # a page holds no images inside its plots
+        if bar.solids is not None:
+            bar.solids.set_rasterized(False)  # a page holds no images inside its plots
     return made
 
 
