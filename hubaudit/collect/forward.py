@@ -13,6 +13,7 @@ from hubaudit.collect.pack import ModelInputs, packed_inputs, plain_paths
 from hubaudit.collect.plan import PlannedSequence, cut_batches
 from hubaudit.errors import NonFiniteError, VariantError
 from hubaudit.load import LoadedModel
+from hubaudit.load.head_input import head_input
 from hubaudit.load.non_finite import first_non_finite
 
 __all__ = ["BatchOutput", "forward_batch"]
@@ -100,12 +101,12 @@ def _read(
     """Run the sequences and read (row, position) pairs: head inputs at `scored`, block outputs at `prompts`."""
     inputs = packed_inputs(sequences, dtype=getattr(torch, model.dtype), device=model.device)
     captured: dict[int, torch.Tensor] = {}
-    with _head_input(model) as head_input, contextlib.ExitStack() as hooks:
+    with head_input(_head(model)) as taken, contextlib.ExitStack() as hooks:
         if prompts:
             for layer in layers:
                 hooks.enter_context(_block_output(model, layer, prompts, captured))
         _call(model, inputs)
-    rows = _rows_of(head_input, inputs.input_ids.shape)
+    rows = _rows_of(taken, inputs.input_ids.shape)
     features = _pick(rows, scored)
     hidden = (
         torch.stack([captured[layer] for layer in layers], dim=1)
@@ -134,23 +135,9 @@ def _pick(states: torch.Tensor, places: list[tuple[int, int]]) -> torch.Tensor:
     return states[index[:, 0], index[:, 1]]
 
 
-@contextlib.contextmanager
-def _head_input(model: LoadedModel) -> Iterator[list[torch.Tensor]]:
-    """Take what the head receives, and let the model multiply one position only."""
-    taken: list[torch.Tensor] = []
-
-    def before(_: torch.nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        states = args[0]
-        taken.append(states)
-        # One row, contiguous: for a strided batch, torch would copy the whole head once a sequence.
-        return (states[(slice(0, 1),) * (states.dim() - 1)].contiguous(), *args[1:])
-
-    head = model.model.get_output_embeddings()  # type: ignore[operator]  # every causal LM of transformers has it
-    handle = head.register_forward_pre_hook(before)
-    try:
-        yield taken
-    finally:
-        handle.remove()
+def _head(model: LoadedModel) -> torch.nn.Module:
+    head: torch.nn.Module = model.model.get_output_embeddings()  # type: ignore[operator]  # every causal LM has it
+    return head
 
 
 @contextlib.contextmanager
@@ -172,18 +159,18 @@ def _state(output: Any) -> torch.Tensor:
     return state
 
 
-def _rows_of(head_input: list[torch.Tensor], shape: torch.Size) -> torch.Tensor:
-    if len(head_input) != 1 or head_input[0].numel() % shape.numel():
+def _rows_of(taken: list[torch.Tensor], shape: torch.Size) -> torch.Tensor:
+    if len(taken) != 1 or taken[0].numel() % shape.numel():
         raise VariantError(
-            f"the model's head was called {len(head_input)} times in one pass; expected once, with a row a token; "
+            f"the model's head was called {len(taken)} times in one pass; expected once, with a row a token; "
             "this architecture cannot be audited yet"
         )
-    return head_input[0].reshape(*shape, -1)
+    return taken[0].reshape(*shape, -1)
 
 
 def _non_finite(model: LoadedModel, inputs: ModelInputs) -> str:
     def again() -> None:
-        with _head_input(model):
+        with head_input(_head(model)):
             _call(model, inputs)
 
     where = first_non_finite(model.layers, again)
