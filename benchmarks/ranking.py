@@ -15,13 +15,11 @@ Writes results/ranking.json (all correlations), ranking.csv (the paper's table) 
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from common import HERE, demo_base, save
+from common import HERE, demo_base, five_tasks, save
 from quantize_gguf import quantize_gguf
 
 from hubaudit.demo import packaged_gguf
@@ -34,7 +32,6 @@ from hubaudit.report.terminal import print_report
 from hubaudit.settings import AuditSettings, default_cache_dir
 from hubaudit.terminal_progress import listener
 
-DATA = HERE.parents[1] / "shared" / "data"
 TYPES = ("F16", "Q8_0", "Q6_K", "Q5_K_M", "Q5_0", "Q4_K_M", "Q4_K_S", "Q4_0", "IQ4_XS", "Q3_K_M", "Q3_K_S", "Q2_K")
 ON_THE_SPOT = ("bnb:int8", "bnb:nf4", "bnb:fp4", "rtn:8", "rtn:6", "rtn:5", "rtn:4", "rtn:3")
 
@@ -57,7 +54,7 @@ def main() -> None:
         settings = AuditSettings(
             base=str(base),
             variants=(*ggufs, *ON_THE_SPOT, *(str(path) for path in options.gptq)),
-            tasks=_tasks(Path(place)),
+            tasks=five_tasks(Path(place)),
             contrast=None,
             limit=options.items,
             dtype="float32",
@@ -65,18 +62,6 @@ def main() -> None:
         report = Pipeline(settings, progress).run()
     print_report(report, Console())
     _write(report)
-
-
-def _tasks(place: Path) -> tuple[str, ...]:
-    names = ("arc", "mmlu", "csqa")
-    if not all((DATA / f"{name}.jsonl").is_file() for name in (*names, "gsm8k")):
-        for name in ("README.md", "LICENSE", "CONTRIBUTING.md"):
-            shutil.copy(HERE.parent / name, place / f"{Path(name).stem.lower()}.txt")
-        return ("builtin", "builtin-answers", *sorted(str(path) for path in place.iterdir()))
-    rows = [json.loads(line) for line in (DATA / "gsm8k.jsonl").read_text().splitlines()]
-    pairs = [{"prompt": f"Question: {row['question']}\nAnswer:", "target": f" {row['answer']}"} for row in rows]
-    (place / "gsm8k.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
-    return (*(str(DATA / f"{name}.jsonl") for name in names), str(place / "gsm8k.jsonl"), "builtin-answers")
 
 
 def _write(report: Report) -> None:
