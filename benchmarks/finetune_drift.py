@@ -4,8 +4,8 @@
 
 Rank-32 adapters on the attention's projections, frozen head, AdamW, steps of 512 tokens of the docstrings of Python's
 own library, which are not like what the model was tuned for last. The reference set, 8 sequences of 64 tokens, is
-sampled from the base itself, as is a held-out set. The weights are the paper's best, 1 for shape and 0.01 for replay,
-and ten times as much. A run that was cut goes on from its last checkpoint; a finished one is not repeated.
+sampled from the base itself, as is a held-out set. The weights are the paper's best, 1 for shape and 0.01 for replay.
+A run that was cut goes on from its last checkpoint; a finished one is not repeated.
 
 What was forgotten is measured by an audit of the final adapters on five tasks that were not trained on, and of the
 checkpoints of one run as a series. Writes results/finetune_drift.json and .png. Needs `pip install 'hubaudit[train]'`.
@@ -42,9 +42,7 @@ LENGTH, N_REFERENCE, REFERENCE_LENGTH, HELD_OUT = 512, 8, 64, 32
 ARMS = {
     "none": ("shape", 0.0),
     "replay 0.01": ("replay", 0.01),
-    "replay 0.1": ("replay", 0.1),
     "shape 1": ("shape", 1.0),
-    "shape 10": ("shape", 10.0),
 }
 LEARNING_RATE = 3e-4
 
