@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from hubaudit.cli_agree import agree_command
+from hubaudit.cli_attention import attention_command
 from hubaudit.cli_diff import diff_command
 from hubaudit.cli_metrics import metrics_app
 from hubaudit.cli_publish import publish_command
@@ -192,6 +193,7 @@ def report(
 
 
 app.command("agree")(agree_command)
+app.command("attention")(attention_command)
 app.command("diff")(diff_command)
 app.command("publish")(publish_command)
 app.command("structure")(structure_command)

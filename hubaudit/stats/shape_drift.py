@@ -12,7 +12,15 @@ from scipy import special, stats
 from hubaudit.errors import InputError
 from hubaudit.stats.arrays import Float64
 
-__all__ = ["Estimate", "SequenceSums", "estimate_forgetting", "estimate_shape_drift", "estimate_shape_share", "mean_of"]
+__all__ = [
+    "Estimate",
+    "SequenceSums",
+    "estimate_forgetting",
+    "estimate_shape_drift",
+    "estimate_shape_share",
+    "half_width",
+    "mean_of",
+]
 
 _LEVEL = 0.975
 
@@ -102,7 +110,7 @@ def estimate_forgetting(loss_base: Float64, loss_now: Float64, tokens: Float64) 
     if len(counts) < 2:
         return Estimate(value, None, None, 1, "an interval needs two sequences")
     without = (difference.sum() - difference) / (counts.sum() - counts)
-    half = _half_width(without)
+    half = half_width(without)
     return Estimate(value, value - half, value + half, len(counts))
 
 
@@ -166,11 +174,12 @@ def _jackknife(
         without = there(figure(*(part.sum() - part for part in parts)))
     if not (math.isfinite(centre) and np.isfinite(without).all()):
         return Estimate(value, None, None, n, degenerate)
-    half = _half_width(without)
+    half = half_width(without)
     return Estimate(value, float(back(centre - half)), float(back(centre + half)), n)
 
 
-def _half_width(without: Float64) -> float:
+def half_width(without: Float64) -> float:
+    """Half of a 95 % jackknife interval with Student's t, from the figure without each unit, (units,)."""
     n = len(without)
     error = math.sqrt((n - 1) / n * float(np.square(without - without.mean()).sum()))
     return float(stats.t.ppf(_LEVEL, n - 1)) * error

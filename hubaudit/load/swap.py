@@ -1,0 +1,79 @@
+"""Some of a model's projections replaced for a while by a variant's."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from hubaudit.load.projection_names import Place, place_of, split
+
+__all__ = ["Key", "projection_shapes", "swapped"]
+
+Key = tuple[int, str]
+"""Decoder block, 0 = the first, and projection."""
+
+
+def projection_shapes(model: torch.nn.Module, parts: tuple[str, ...]) -> dict[Key, torch.Size]:
+    """The projections that can be replaced, with the shapes (outputs, inputs) of their matrices.
+
+    Args:
+        model: A causal language model with plain weights.
+        parts: Which projections.
+    """
+    found = {}
+    for parameter, place in _placed(model):
+        if place.layer is None or place.expert is not None:
+            continue
+        for part, matrix in split(parameter.detach(), place, _config(model)).items():
+            if part in parts:
+                found[place.layer, part] = matrix.shape
+    return found
+
+
+@contextlib.contextmanager
+def swapped(model: torch.nn.Module, matrices: Mapping[Key, torch.Tensor]) -> Iterator[None]:
+    """Put matrices in the place of the model's own; what was there returns bit for bit.
+
+    Args:
+        model: The model.
+        matrices: By block and projection, of the shapes of `projection_shapes`; biases stay the model's.
+    """
+    kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+    try:
+        for parameter, place in _placed(model):
+            wanted = {
+                part: matrices[place.layer, part]
+                for part in place.parts
+                if place.layer is not None and place.expert is None and (place.layer, part) in matrices
+            }
+            if not wanted:
+                continue
+            weight = parameter.detach()
+            kept.append((weight, weight.clone()))
+            _write(weight, place, _config(model), wanted)
+        yield
+    finally:
+        for weight, before in kept:
+            weight.copy_(before)
+
+
+def _write(weight: torch.Tensor, place: Place, config: Any, wanted: dict[str, torch.Tensor]) -> None:
+    # Where each part lies is read off an array of positions, so that every layout `split` knows can be written.
+    positions = split(torch.arange(weight.numel()).view(weight.shape), place, config)
+    flat = weight.view(-1)
+    for part, matrix in wanted.items():
+        flat[positions[part].reshape(-1).to(weight.device)] = matrix.to(weight.device, weight.dtype).reshape(-1)
+
+
+def _placed(model: torch.nn.Module) -> Iterator[tuple[torch.nn.Parameter, Place]]:
+    for name, parameter in model.named_parameters():
+        place = place_of(name)
+        if place is not None and parameter.is_floating_point():
+            yield parameter, place
+
+
+def _config(model: torch.nn.Module) -> Any:
+    return model.config.get_text_config()  # type: ignore[operator, union-attr]  # torch types attributes loosely
