@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from hubaudit.load import load_model
 from hubaudit.load.swap import projection_shapes, swapped
 from hubaudit.stats.sensitivity import SwapSums, sensitivity_ratio
 from hubaudit.tasks.tokens import ScoredOption, TokenizedItem, TokenizedTask
-from tests.load.tiny_models import VOCABULARY, tiny_model
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "load"))
+from tiny_models import VOCABULARY, tiny_model
 
 
 def task(n_items: int = 5) -> TokenizedTask:
