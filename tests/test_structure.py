@@ -92,6 +92,21 @@ def test_made_on_the_spot(spec: str, base: ModelSource) -> None:
     check(resolve_variant(spec, base), base)
 
 
+@pytest.mark.parametrize("spec", ["rtn:3@g32", "rtn:3@g32,v=6,down=4", "bnb:nf4", "bnb:int8"])
+@pytest.mark.parametrize("model_type", ["gpt2", "phi3", "gpt_neox"])
+def test_made_on_the_spot_from_fused_and_transposed_weights(spec: str, model_type: str, tmp_path: Path) -> None:
+    if spec.startswith("bnb"):
+        pytest.importorskip("bitsandbytes")
+    save_tiny(tmp_path, model_type)
+    source = resolve_base(str(tmp_path))
+    variant = resolve_variant(spec, source)
+    if spec == "bnb:int8":
+        found = {row.projection: row.difference.relative_error for row in compare_structure(source, variant).rows}
+        assert 0 < found["o"] < 0.02
+        return
+    check(variant, source)
+
+
 def test_int8_is_within_half_a_step_of_each_row(base: ModelSource) -> None:
     pytest.importorskip("bitsandbytes")
     block = compare_structure(base, resolve_variant("bnb:int8", base))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-__all__ = ["PROJECTIONS", "Place", "place_of", "split"]
+__all__ = ["IN_BLOCKS", "PROJECTIONS", "Place", "is_stored_transposed", "place_of", "split", "write_parts"]
 
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down", "embeddings", "head")
 """In the order of tables and plots; `qkv` stands for fused ones whose layout is not known."""
+
+IN_BLOCKS = PROJECTIONS[:7]
+"""Those inside decoder blocks, which quantizers round."""
 
 _BLOCK = re.compile(r"(?:.*\.)?(?:layers|h|blocks)\.(?P<layer>\d{1,4})\.(?P<rest>.+)\.weight")
 _EXPERT = re.compile(r"(?:.*\.)?experts\.(?P<expert>\d{1,5})\..*")
@@ -86,7 +90,7 @@ def split(tensor: torch.Tensor, place: Place, config: Any) -> dict[str, torch.Te
     Returns:
         Views of the tensor; a fused one whose rows do not add up stays whole, as `qkv` or `gateup`.
     """
-    if config.model_type in _TRANSPOSED and place.layer is not None:
+    if is_stored_transposed(place, config):
         tensor = tensor.T
     if len(place.parts) == 1:
         return {place.parts[0]: tensor}
@@ -97,6 +101,27 @@ def split(tensor: torch.Tensor, place: Place, config: Any) -> dict[str, torch.Te
     if sum(rows) != len(tensor):
         return {"".join(place.parts): tensor}
     return dict(zip(place.parts, torch.split(tensor, rows), strict=True))
+
+
+def is_stored_transposed(place: Place, config: Any) -> bool:
+    """Whether the file holds (inputs, outputs) there."""
+    return config.model_type in _TRANSPOSED and place.layer is not None
+
+
+def write_parts(weight: torch.Tensor, place: Place, config: Any, matrices: Mapping[str, torch.Tensor]) -> None:
+    """Write matrices, (outputs, inputs) each, to where `split` reads them.
+
+    Args:
+        weight: As the file holds it, contiguous; is changed.
+        place: Its place.
+        config: The text configuration.
+        matrices: By projection; others stay.
+    """
+    # Where each part lies is read off an array of positions, so that every layout `split` knows can be written.
+    positions = split(torch.arange(weight.numel()).view(weight.shape), place, config)
+    flat = weight.view(-1)
+    for part, matrix in matrices.items():
+        flat[positions[part].reshape(-1).to(weight.device)] = matrix.to(weight.device, weight.dtype).reshape(-1)
 
 
 def _rows(place: Place, config: Any, n_rows: int) -> list[int]:

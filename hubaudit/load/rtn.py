@@ -1,10 +1,11 @@
-"""Simulated round-to-nearest quantization of a dense base: `rtn:4`, `rtn:4@g64`."""
+"""Simulated round-to-nearest quantization of a dense base: `rtn:4`, `rtn:4@g64`, `rtn:4,v=6,o=5`."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import re
+from typing import Any
 
 import torch
 
@@ -13,13 +14,15 @@ from hubaudit.load.assemble import assemble
 from hubaudit.load.dense import read_folder_model
 from hubaudit.load.folder import check_weights
 from hubaudit.load.model import LoadedModel, ModelSource
+from hubaudit.load.projection_names import IN_BLOCKS, Place, place_of, split, write_parts
 from hubaudit.load.sizes import StoredSize, count_parameters
 from hubaudit.load.structure import linear_modules, output_matrix
 from hubaudit.load.weight_error import WeightError
 
-__all__ = ["RtnSpec", "load_rtn", "round_to_nearest_"]
+__all__ = ["RtnSpec", "load_rtn", "round_parts_", "round_to_nearest_"]
 
-_OPTION = re.compile(r"(?P<bits>[2-8])(?:@g(?P<group>[1-9]\d{0,5}))?")
+_MIXED = f"(?:,(?:{'|'.join(IN_BLOCKS)})=[2-8])*"
+_OPTION = re.compile(rf"(?P<bits>[2-8])(?:@g(?P<group>[1-9]\d{{0,5}}))?(?P<mixed>{_MIXED})")
 _DEFAULT_GROUP = 128
 _GROUP_OVERHEAD_BITS = 32  # a float16 scale and a float16 minimum
 # Rows of a weight that are rounded at once, so that float32 copies stay small.
@@ -28,28 +31,38 @@ _BLOCK_ELEMENTS = 1 << 22
 
 @dataclasses.dataclass(frozen=True)
 class RtnSpec:
-    """Bits a weight, and weights that share a scale and a minimum."""
+    """Bits a weight, weights that share a scale and a minimum, and projections that get other bits."""
 
     bits: int
     group: int = _DEFAULT_GROUP
+    mixed: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def parse(cls, option: str | None) -> RtnSpec:
-        """Read `BITS` or `BITS@gGROUP`.
+        """Read `BITS`, `BITS@gGROUP`, and behind either `,PROJECTION=BITS` any number of times.
 
         Raises:
-            InputError: If it is neither, or bits are outside 2 to 8, or the group is below 2.
+            InputError: If it is none of these, bits are outside 2 to 8, the group is below 2, or a projection is
+                named twice.
         """
         match = _OPTION.fullmatch(option or "")
         if match is None or match["group"] == "1":
             raise InputError(
                 f"rtn:{option}: expected rtn:BITS or rtn:BITS@gGROUP with 2 to 8 bits and a group of 2 or more, as "
-                "rtn:4@g128."
+                f"rtn:4@g128, or with other bits for some of {', '.join(IN_BLOCKS)}, as rtn:4@g128,v=6."
             )
-        return cls(int(match["bits"]), int(match["group"] or _DEFAULT_GROUP))
+        pairs = [pair.split("=") for pair in match["mixed"].split(",")[1:]]
+        mixed = {name: int(bits) for name, bits in pairs}
+        if len(mixed) < len(pairs):
+            raise InputError(f"rtn:{option}: a projection is named twice; name each once")
+        return cls(int(match["bits"]), int(match["group"] or _DEFAULT_GROUP), tuple(mixed.items()))
+
+    def of(self, part: str) -> RtnSpec:
+        """What one projection gets."""
+        return RtnSpec(dict(self.mixed).get(part, self.bits), self.group)
 
     def __str__(self) -> str:
-        return f"{self.bits}@g{self.group}"
+        return f"{self.bits}@g{self.group}" + "".join(f",{name}={bits}" for name, bits in self.mixed)
 
 
 def load_rtn(
@@ -65,14 +78,21 @@ def load_rtn(
     weights = check_weights(source.path)
     model = read_folder_model(source.path, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
     error = WeightError()
-    n_quantized = n_groups = 0
-    for _name, module in linear_modules(model):
+    n_quantized = n_groups = packed_bits = 0
+    config = model.config.get_text_config()  # type: ignore[operator, union-attr]  # torch types attributes loosely
+    for name, module in linear_modules(model):
         matrix = output_matrix(module)
         n_quantized += matrix.numel()
         n_groups += matrix.shape[0] * math.ceil(matrix.shape[1] / spec.group)
-        round_to_nearest_(matrix, spec, error)
+        place, stored = place_of(f"{name}.weight"), module.weight
+        if place is None or not spec.mixed:
+            packed_bits += matrix.numel() * spec.bits
+            round_to_nearest_(matrix, spec, error)
+        else:
+            assert isinstance(stored, torch.Tensor)
+            packed_bits += round_parts_(stored.detach(), place, config, spec, error)
     n_parameters = count_parameters(model)
-    packed_bits = n_quantized * spec.bits + n_groups * _GROUP_OVERHEAD_BITS
+    packed_bits += n_groups * _GROUP_OVERHEAD_BITS
     bits = packed_bits + (n_parameters - n_quantized) * weights.bits_per_element
     return assemble(
         source,
@@ -83,10 +103,40 @@ def load_rtn(
         size=StoredSize(n_parameters, n_quantized, bits),
         weight_error=error.relative,
         notes=[
-            f"Simulated {spec.bits}-bit rounding of the decoder's linear weights in groups of {spec.group}; "
-            "embeddings and head keep the base's precision."
+            f"Simulated {spec.bits}-bit rounding of the decoder's linear weights in groups of {spec.group}"
+            f"{_exceptions(spec)}; embeddings and head keep the base's precision."
         ],
     )
+
+
+def _exceptions(spec: RtnSpec) -> str:
+    return f" ({', '.join(f'{name} in {bits} bits' for name, bits in spec.mixed)})" if spec.mixed else ""
+
+
+@torch.no_grad()
+def round_parts_(weight: torch.Tensor, place: Place, config: Any, spec: RtnSpec, error: WeightError) -> int:
+    """Round a stored weight in place, each projection in it to its own bits.
+
+    Args:
+        weight: As a file or a module holds it, also transposed or fused.
+        place: Its place.
+        config: The text configuration.
+        spec: Bits and group.
+        error: Where the error is counted.
+
+    Returns:
+        Bits that the levels take, without scales and minimums.
+    """
+    n_bits, rounded = 0, {}
+    for part, matrix in split(weight, place, config).items():
+        own = spec.of(part)
+        n_bits += matrix.numel() * own.bits
+        target = matrix if len(place.parts) == 1 else matrix.clone()
+        round_to_nearest_(target, own, error)
+        rounded[part] = target
+    if len(place.parts) > 1:
+        write_parts(weight, place, config, rounded)
+    return n_bits
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from hubaudit.load.projection_names import Place, place_of, split
+from hubaudit.load.projection_names import Place, place_of, split, write_parts
 
 __all__ = ["Key", "projection_shapes", "swapped"]
 
@@ -53,19 +53,11 @@ def swapped(model: torch.nn.Module, matrices: Mapping[Key, torch.Tensor]) -> Ite
                 continue
             weight = parameter.detach()
             kept.append((weight, weight.clone()))
-            _write(weight, place, _config(model), wanted)
+            write_parts(weight, place, _config(model), wanted)
         yield
     finally:
         for weight, before in kept:
             weight.copy_(before)
-
-
-def _write(weight: torch.Tensor, place: Place, config: Any, wanted: dict[str, torch.Tensor]) -> None:
-    # Where each part lies is read off an array of positions, so that every layout `split` knows can be written.
-    positions = split(torch.arange(weight.numel()).view(weight.shape), place, config)
-    flat = weight.view(-1)
-    for part, matrix in wanted.items():
-        flat[positions[part].reshape(-1).to(weight.device)] = matrix.to(weight.device, weight.dtype).reshape(-1)
 
 
 def _placed(model: torch.nn.Module) -> Iterator[tuple[torch.nn.Parameter, Place]]:

@@ -15,7 +15,7 @@ from hubaudit.load.dense import quantization_of
 from hubaudit.load.extras import require
 from hubaudit.load.folder import check_weights, first_line, read_config, weight_files
 from hubaudit.load.model import ModelSource
-from hubaudit.load.projection_names import place_of
+from hubaudit.load.projection_names import Place, is_stored_transposed, place_of
 
 __all__ = ["Weights", "open_weights"]
 
@@ -26,6 +26,7 @@ _ADAPTER = "base_model.model."
 _UNREAD_ADAPTER = ("use_dora", "rank_pattern", "alpha_pattern", "fan_in_fan_out", "target_parameters")
 
 Read = Callable[[], torch.Tensor]
+Change = Callable[[torch.Tensor, Place], torch.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,31 +58,31 @@ def open_weights(source: ModelSource, base: ModelSource) -> Weights:
         return _lora(source, base)
     if source.kind in ("rtn", "bnb"):
         plain = _folder(base)
-        change = _rtn(source) if source.kind == "rtn" else _bnb(source)
+        change = _rtn(source, plain.config) if source.kind == "rtn" else _bnb(source, plain.config)
         # What stands outside of the blocks keeps its precision, as in an audit.
         return Weights(plain.config, {name: _changed(name, read, change) for name, read in plain.readers.items()})
     return _folder(source)
 
 
-def _changed(name: str, read: Read, change: Callable[[torch.Tensor], torch.Tensor]) -> Read:
+def _changed(name: str, read: Read, change: Change) -> Read:
     place = place_of(name)
-    return read if place is None or place.layer is None else lambda: change(read())
+    return read if place is None or place.layer is None else lambda: change(read(), place)
 
 
-def _rtn(source: ModelSource) -> Callable[[torch.Tensor], torch.Tensor]:
-    from hubaudit.load.rtn import RtnSpec, round_to_nearest_
+def _rtn(source: ModelSource, config: Any) -> Change:
+    from hubaudit.load.rtn import RtnSpec, round_parts_
     from hubaudit.load.weight_error import WeightError
 
     spec = RtnSpec.parse(source.option)
 
-    def change(weight: torch.Tensor) -> torch.Tensor:
-        round_to_nearest_(weight, spec, WeightError())
+    def change(weight: torch.Tensor, place: Place) -> torch.Tensor:
+        round_parts_(weight, place, config, spec, WeightError())
         return weight
 
     return change
 
 
-def _bnb(source: ModelSource) -> Callable[[torch.Tensor], torch.Tensor]:
+def _bnb(source: ModelSource, config: Any) -> Change:
     option = source.option or ""
     if option not in _BNB_OPTIONS:
         raise InputError(f"bnb:{option}: expected one of bnb:{', bnb:'.join(_BNB_OPTIONS)}.")
@@ -89,7 +90,13 @@ def _bnb(source: ModelSource) -> Callable[[torch.Tensor], torch.Tensor]:
     from hubaudit.load.bnb import expand_4bit, expand_int8
     from hubaudit.load.weight_error import WeightError
 
-    return expand_int8 if option == "int8" else lambda weight: expand_4bit(weight, option, WeightError())
+    def change(weight: torch.Tensor, place: Place) -> torch.Tensor:
+        turned = is_stored_transposed(place, config)
+        matrix = weight.T if turned else weight
+        expanded = expand_int8(matrix) if option == "int8" else expand_4bit(matrix, option, WeightError())
+        return expanded.T if turned else expanded
+
+    return change
 
 
 # ---- folders ----------------------------------------------------------------------------------------------

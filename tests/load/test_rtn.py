@@ -12,6 +12,7 @@ from tiny_models import save_tiny
 
 from hubaudit.errors import InputError
 from hubaudit.load import LoadedModel, ModelSource, load_model
+from hubaudit.load.projection_names import place_of, split
 from hubaudit.load.rtn import RtnSpec, round_to_nearest_
 from hubaudit.load.weight_error import WeightError
 
@@ -148,3 +149,33 @@ def test_sizes_by_hand(tmp_path: Path) -> None:
 def test_bad_specs(option: str | None, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"expected rtn:BITS or rtn:BITS@gGROUP"):
         load(tmp_path, option)  # type: ignore[arg-type]  # None is what a bare "rtn" gives
+
+
+@pytest.mark.parametrize("model_type", ["llama", "phi3", "gpt_neox"])
+def test_projections_with_bits_of_their_own(model_type: str, tmp_path: Path) -> None:
+    save_tiny(tmp_path, model_type)
+
+    def matrices(option: str) -> dict[tuple[int | None, str], torch.Tensor]:
+        loaded = load_model(ModelSource("m", "rtn", tmp_path, option, None, None), dtype="float32", device="cpu")
+        config, found = loaded.model.config, {}
+        sizes.append(loaded.bits_per_weight)
+        for name, parameter in loaded.model.named_parameters():
+            if (place := place_of(name)) is not None:
+                for part, matrix in split(parameter.detach(), place, config).items():
+                    found[place.layer, part] = matrix.clone()
+        return found
+
+    sizes: list[float] = []
+    low, high, mixed = matrices("3@g32"), matrices("6@g32"), matrices("3@g32,v=6,down=6")
+    for key, matrix in mixed.items():
+        assert torch.equal(matrix, high[key] if key[1] in ("v", "down") else low[key]), key
+    assert not torch.equal(low[0, "v"], high[0, "v"])
+    assert sizes[0] < sizes[2] < sizes[1]
+
+
+def test_mixed_specs_are_read_and_refused() -> None:
+    spec = RtnSpec.parse("4,v=6,down=5")
+    assert (spec.of("v").bits, spec.of("q").bits, str(spec)) == (6, 4, "4@g128,v=6,down=5")
+    for option in ("4,v", "4,v=9", "4,head=5", "4,v=5,v=6", "4,,v=5"):
+        with pytest.raises(InputError, match=r"as rtn:4|named twice"):
+            RtnSpec.parse(option)
