@@ -83,7 +83,7 @@ def audit(
         list[str] | None,
         typer.Argument(
             help="Hub ids, ORG/NAME:QUANT, ORG/NAME:file.gguf, ORG/NAME:* (every quant), folders, .gguf files, "
-            "adapters, bnb:int8|nf4|fp4, rtn:BITS or rtn:BITS@gGROUP."
+            "adapters, bnb:int8|nf4|fp4, rtn:BITS, rtn:BITS@gGROUP or rtn:4,v=6."
         ),
     ] = None,
     discover: Annotated[

@@ -63,7 +63,7 @@ def resolve_variant(spec: str, base: ModelSource, *, progress: Progress | None =
 
     Args:
         spec: Hub id of a model or an adapter, `ORG/NAME[@revision]:file.gguf` or `:QUANT`, a local folder or file,
-            or made on the spot from the base: `bnb:int8|nf4|fp4`, `rtn:BITS[@gGROUP]`.
+            or made on the spot from the base: `bnb:int8|nf4|fp4`, `rtn:BITS[@gGROUP][,PROJECTION=BITS]`.
         base: The base, which `bnb:`, `rtn:` and adapters start from.
         progress: Is told of downloads.
 

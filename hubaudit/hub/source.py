@@ -22,7 +22,7 @@ class ModelSource:
     path: Path
     """A folder of safetensors, or a .gguf file; for `bnb` and `rtn` the base's folder, for `lora` the adapter's."""
     option: str | None = None
-    """For bnb `int8`, `nf4` or `fp4`; for rtn `BITS` or `BITS@gGROUP`, as in `4@g128`; else None."""
+    """For bnb `int8`, `nf4` or `fp4`; for rtn `BITS` or `BITS@gGROUP`, as in `4@g128` or `4@g128,v=6`; else None."""
     repo_id: str | None = None
     """The Hub repo that the files came from, if any."""
     revision: str | None = None
