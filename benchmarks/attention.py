@@ -1,6 +1,6 @@
 """Which attention projections of SmolLM2's variants matter: each swapped alone into the base, and the time of it.
 
-    python benchmarks/attention.py [--limit 16]
+    python benchmarks/attention.py [--limit 6]
 
 Writes results/attention.json and results/attention.png. Blocks before the swapped one are not run again; the speedup of
 that is measured beside.
@@ -31,7 +31,7 @@ from hubaudit.tasks.vocabulary import load_tokenizer
 def main() -> None:
     """Swap, time, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--limit", type=int, default=16)
+    parser.add_argument("--limit", type=int, default=6)
     options = parser.parse_args()
     base = resolve_base(str(demo_base()))
     tokenizer = load_tokenizer(base.path)
@@ -39,7 +39,7 @@ def main() -> None:
     plan = gold_plan([tokenize_task(task, tokenizer, max_length=2048) for task in tasks], batch_tokens=1024)
     model = load_model(base)
     blocks, rows = [], {}
-    for spec in ("rtn:4", "rtn:3", "bnb:nf4", str(packaged_gguf())):
+    for spec in ("rtn:4", "bnb:nf4", str(packaged_gguf())):
         started = time.perf_counter()
         block = compare_attention(model, resolve_variant(spec, base), plan)
         seconds = time.perf_counter() - started

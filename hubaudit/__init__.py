@@ -4,6 +4,7 @@
 """
 
 from hubaudit.audit import audit
+from hubaudit.probe_file import save_probe
 from hubaudit.version import __version__
 
-__all__ = ["__version__", "audit"]
+__all__ = ["__version__", "audit", "save_probe"]

@@ -295,10 +295,18 @@ def test_a_dataset_that_cannot_be_reached_is_replaced(
 def test_a_saved_probe_is_audited(tiny_base: Path, inputs: dict[str, str], tmp_path: Path) -> None:
     probe = tmp_path / "probe.safetensors"
     direction = np.linspace(-1, 1, 32).astype(np.float32)
-    save_file({"direction": direction, "threshold": np.array([0.1]), "layer": np.array([1])}, probe)
+    hubaudit.save_probe(probe, direction[None], threshold=0.1, layer=1)
     report = run(tiny_base, ["rtn:8@g16"], inputs, probe=probe)
     assert report.variants[0].monitor.probe == str(probe)
     assert len(report.variants[0].monitor.labels) == 24
+    # The remedies, measured on prompts that they were not made from.
+    assert report.variants[0].translation_attenuation.accuracy_refit_threshold is not None
+    assert report.variants[0].translation_attenuation.accuracy_refit_probe is not None
+    for bad in (direction * 0, direction * np.nan, direction.reshape(2, 16)):
+        with pytest.raises(InputError, match="expected a finite direction"):
+            hubaudit.save_probe(tmp_path / "bad.safetensors", bad, threshold=0.0, layer=1)
+    with pytest.raises(InputError, match="layer -1"):
+        hubaudit.save_probe(tmp_path / "bad.safetensors", direction, threshold=0.0, layer=-1)
     save_file({"direction": direction[:5], "threshold": np.array([0.1]), "layer": np.array([1])}, probe)
     with pytest.raises(InputError, match="expected a finite direction of width 32"):
         run(tiny_base, ["rtn:8@g16"], inputs, probe=probe)
