@@ -1,6 +1,6 @@
 """Which attention projections of SmolLM2's variants matter: each swapped alone into the base, and the time of it.
 
-    python benchmarks/attention.py [--limit 6]
+    python benchmarks/attention.py [--limit 8]
 
 Writes results/attention.json and results/attention.png. Blocks before the swapped one are not run again; the speedup of
 that is measured beside.
@@ -18,7 +18,6 @@ from common import HERE, demo_base, save
 
 from hubaudit.attention import compare_attention, gold_plan
 from hubaudit.collect.attention import collect_swaps
-from hubaudit.demo import packaged_gguf
 from hubaudit.hub import resolve_base, resolve_variant
 from hubaudit.load import load_model
 from hubaudit.load.swap import projection_shapes
@@ -31,15 +30,15 @@ from hubaudit.tasks.vocabulary import load_tokenizer
 def main() -> None:
     """Swap, time, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--limit", type=int, default=6)
+    parser.add_argument("--limit", type=int, default=8)
     options = parser.parse_args()
     base = resolve_base(str(demo_base()))
     tokenizer = load_tokenizer(base.path)
-    tasks = [load_task(name, limit=options.limit, seed=0) for name in ("builtin", "builtin-answers")]
+    tasks = [load_task(name, limit=options.limit, seed=0) for name in ("builtin",)]
     plan = gold_plan([tokenize_task(task, tokenizer, max_length=2048) for task in tasks], batch_tokens=1024)
     model = load_model(base)
     blocks, rows = [], {}
-    for spec in ("rtn:4", "bnb:nf4", str(packaged_gguf())):
+    for spec in ("rtn:4", "bnb:nf4"):
         started = time.perf_counter()
         block = compare_attention(model, resolve_variant(spec, base), plan)
         seconds = time.perf_counter() - started

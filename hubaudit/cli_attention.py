@@ -31,8 +31,8 @@ _BATCH_TOKENS = 1024
 def attention_command(
     base: Annotated[str, typer.Argument(help="Hub id, id@revision, or a local folder with plain weights.")],
     variants: Annotated[list[str], typer.Argument(help="As `hubaudit audit` takes them.")],
-    tasks: Annotated[str, typer.Option(help="Names or paths of tasks, joined by commas.")] = "builtin,builtin-answers",
-    limit: Annotated[int, typer.Option(help="Items a task, a seeded sample.", min=1)] = 8,
+    tasks: Annotated[str, typer.Option(help="Names or paths of tasks, joined by commas.")] = "builtin",
+    limit: Annotated[int, typer.Option(help="Items a task, a seeded sample.", min=1)] = 16,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     dtype: Annotated[str, typer.Option(help="auto, bfloat16, float16 or float32.")] = "auto",
