@@ -15,7 +15,7 @@ from hubaudit.collect.plan import Plan, PlannedSequence
 from hubaudit.errors import VariantError
 from hubaudit.load import LoadedModel
 from hubaudit.load.head_input import head_input
-from hubaudit.load.structure import output_module
+from hubaudit.load.structure import output_module, text_config
 from hubaudit.load.swap import Key, swapped
 from hubaudit.stats.arrays import Float64
 from hubaudit.stats.logits import row_statistics
@@ -46,8 +46,7 @@ def show_attention(model: LoadedModel) -> str | None:
     Raises:
         VariantError: If it cannot be switched.
     """
-    config = model.model.config.get_text_config()  # type: ignore[operator, union-attr]  # torch types attributes loosely
-    before = getattr(config, "_attn_implementation", None)
+    before = getattr(text_config(model.model), "_attn_implementation", None)
     if before == IMPLEMENTATION:
         return None
     try:

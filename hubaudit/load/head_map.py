@@ -18,7 +18,7 @@ from torch import nn
 from hubaudit.errors import NonFiniteError, VariantError
 from hubaudit.load.model import HeadCheck
 from hubaudit.load.non_finite import first_non_finite
-from hubaudit.load.structure import decoder_layers, output_module
+from hubaudit.load.structure import decoder_layers, output_module, text_config
 from hubaudit.stats.head import Head
 
 __all__ = ["measure_head"]
@@ -149,8 +149,11 @@ def _fit_map(model: nn.Module, probe: _Probe, *, rounding: float) -> tuple[float
 
 def _config_numbers(model: nn.Module) -> list[float]:
     """1, and every number of the configuration with its inverse: what a measured constant may be exactly."""
-    config = model.config.get_text_config()  # type: ignore[operator, union-attr]  # torch types attributes loosely
-    values = [float(v) for v in config.to_dict().values() if isinstance(v, int | float) and not isinstance(v, bool)]
+    values = [
+        float(v)
+        for v in text_config(model).to_dict().values()
+        if isinstance(v, int | float) and not isinstance(v, bool)
+    ]
     usable = [value for value in values if math.isfinite(value) and value != 0]
     return [1.0, *usable, *(1 / value for value in usable)]
 

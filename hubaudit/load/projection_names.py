@@ -88,19 +88,11 @@ def split(tensor: torch.Tensor, place: Place, config: Any) -> dict[str, torch.Te
         config: The text configuration, whose heads say where q, k and v meet.
 
     Returns:
-        Views of the tensor; a fused one whose rows do not add up stays whole, as `qkv` or `gateup`.
+        Views of the tensor, copies where heads in turn bring their own q, k and v; a fused one whose rows do not add
+        up stays whole, as `qkv` or `gateup`.
     """
-    if is_stored_transposed(place, config):
-        tensor = tensor.T
-    if len(place.parts) == 1:
-        return {place.parts[0]: tensor}
-    if config.model_type in _BY_HEAD and len(place.parts) == 3:
-        heads = tensor.reshape(config.num_attention_heads, 3, -1, tensor.shape[-1])
-        return {part: heads[:, at].flatten(0, 1) for at, part in enumerate(place.parts)}
-    rows = _rows(place, config, len(tensor))
-    if sum(rows) != len(tensor):
-        return {"".join(place.parts): tensor}
-    return dict(zip(place.parts, torch.split(tensor, rows), strict=True))
+    views = _views(tensor, place, config)
+    return {part: view.flatten(0, 1) for part, view in views.items()} if _is_by_head(place, config) else views
 
 
 def is_stored_transposed(place: Place, config: Any) -> bool:
@@ -112,16 +104,33 @@ def write_parts(weight: torch.Tensor, place: Place, config: Any, matrices: Mappi
     """Write matrices, (outputs, inputs) each, to where `split` reads them.
 
     Args:
-        weight: As the file holds it, contiguous; is changed.
+        weight: As the file holds it; is changed.
         place: Its place.
         config: The text configuration.
         matrices: By projection; others stay.
     """
-    # Where each part lies is read off an array of positions, so that every layout `split` knows can be written.
-    positions = split(torch.arange(weight.numel()).view(weight.shape), place, config)
-    flat = weight.view(-1)
+    views = _views(weight, place, config)
     for part, matrix in matrices.items():
-        flat[positions[part].reshape(-1).to(weight.device)] = matrix.to(weight.device, weight.dtype).reshape(-1)
+        views[part].copy_(matrix.reshape(views[part].shape))
+
+
+def _views(tensor: torch.Tensor, place: Place, config: Any) -> dict[str, torch.Tensor]:
+    """The parts where they lie: (outputs, inputs), or (heads, outputs of a head, inputs)."""
+    if is_stored_transposed(place, config):
+        tensor = tensor.T
+    if len(place.parts) == 1:
+        return {place.parts[0]: tensor}
+    if _is_by_head(place, config):
+        heads = tensor.view(config.num_attention_heads, 3, -1, tensor.shape[-1])
+        return {part: heads[:, at] for at, part in enumerate(place.parts)}
+    rows = _rows(place, config, len(tensor))
+    if sum(rows) != len(tensor):
+        return {"".join(place.parts): tensor}
+    return dict(zip(place.parts, torch.split(tensor, rows), strict=True))
+
+
+def _is_by_head(place: Place, config: Any) -> bool:
+    return config.model_type in _BY_HEAD and len(place.parts) == 3
 
 
 def _rows(place: Place, config: Any, n_rows: int) -> list[int]:

@@ -16,7 +16,7 @@ from hubaudit.load.folder import check_weights
 from hubaudit.load.model import LoadedModel, ModelSource
 from hubaudit.load.projection_names import IN_BLOCKS, Place, place_of, split, write_parts
 from hubaudit.load.sizes import StoredSize, count_parameters
-from hubaudit.load.structure import linear_modules, output_matrix
+from hubaudit.load.structure import linear_modules, output_matrix, text_config
 from hubaudit.load.weight_error import WeightError
 
 __all__ = ["RtnSpec", "load_rtn", "round_parts_", "round_to_nearest_"]
@@ -79,7 +79,7 @@ def load_rtn(
     model = read_folder_model(source.path, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
     error = WeightError()
     n_quantized = n_groups = packed_bits = 0
-    config = model.config.get_text_config()  # type: ignore[operator, union-attr]  # torch types attributes loosely
+    config = text_config(model)
     for name, module in linear_modules(model):
         matrix = output_matrix(module)
         n_quantized += matrix.numel()
@@ -127,15 +127,13 @@ def round_parts_(weight: torch.Tensor, place: Place, config: Any, spec: RtnSpec,
     Returns:
         Bits that the levels take, without scales and minimums.
     """
-    n_bits, rounded = 0, {}
-    for part, matrix in split(weight, place, config).items():
+    n_bits, matrices = 0, split(weight, place, config)
+    for part, matrix in matrices.items():
         own = spec.of(part)
         n_bits += matrix.numel() * own.bits
-        target = matrix if len(place.parts) == 1 else matrix.clone()
-        round_to_nearest_(target, own, error)
-        rounded[part] = target
-    if len(place.parts) > 1:
-        write_parts(weight, place, config, rounded)
+        round_to_nearest_(matrix, own, error)
+    # For most layouts they are views of the weight, and this writes nothing.
+    write_parts(weight, place, config, matrices)
     return n_bits
 
 

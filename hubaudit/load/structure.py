@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,7 +11,12 @@ from transformers.pytorch_utils import Conv1D
 
 from hubaudit.errors import VariantError
 
-__all__ = ["decoder_layers", "is_linear", "linear_modules", "output_matrix", "output_module"]
+__all__ = ["decoder_layers", "is_linear", "linear_modules", "output_matrix", "output_module", "text_config"]
+
+
+def text_config(model: nn.Module) -> Any:
+    """The configuration of a model's language part."""
+    return model.config.get_text_config()  # type: ignore[operator, union-attr]  # torch types attributes loosely
 
 
 def output_module(model: nn.Module) -> nn.Module:
@@ -35,8 +41,7 @@ def decoder_layers(model: nn.Module) -> list[nn.Module]:
     Raises:
         VariantError: If no list of as many blocks as the configuration states is found.
     """
-    config = model.config.get_text_config()  # type: ignore[operator, union-attr]  # torch types attributes loosely
-    n_layers = config.num_hidden_layers
+    n_layers = text_config(model).num_hidden_layers
     get_decoder = getattr(model, "get_decoder", None)
     decoder = get_decoder() if callable(get_decoder) else model
     # A vision tower may have as many blocks: the decoder is searched first, the whole model after it.

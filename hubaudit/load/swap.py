@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import torch
 
 from hubaudit.load.projection_names import Place, place_of, split, write_parts
+from hubaudit.load.structure import text_config
 
 __all__ = ["Key", "projection_shapes", "swapped"]
 
@@ -23,14 +23,12 @@ def projection_shapes(model: torch.nn.Module, parts: tuple[str, ...]) -> dict[Ke
         model: A causal language model with plain weights.
         parts: Which projections.
     """
-    found = {}
-    for parameter, place in _placed(model):
-        if place.layer is None or place.expert is not None:
-            continue
-        for part, matrix in split(parameter.detach(), place, _config(model)).items():
-            if part in parts:
-                found[place.layer, part] = matrix.shape
-    return found
+    return {
+        (layer, part): matrix.shape
+        for parameter, layer, place in _in_blocks(model)
+        for part, matrix in split(parameter.detach(), place, text_config(model)).items()
+        if part in parts
+    }
 
 
 @contextlib.contextmanager
@@ -43,29 +41,22 @@ def swapped(model: torch.nn.Module, matrices: Mapping[Key, torch.Tensor]) -> Ite
     """
     kept: list[tuple[torch.Tensor, torch.Tensor]] = []
     try:
-        for parameter, place in _placed(model):
-            wanted = {
-                part: matrices[place.layer, part]
-                for part in place.parts
-                if place.layer is not None and place.expert is None and (place.layer, part) in matrices
-            }
+        for parameter, layer, place in _in_blocks(model):
+            wanted = {part: matrices[layer, part] for part in place.parts if (layer, part) in matrices}
             if not wanted:
                 continue
             weight = parameter.detach()
             kept.append((weight, weight.clone()))
-            write_parts(weight, place, _config(model), wanted)
+            write_parts(weight, place, text_config(model), wanted)
         yield
     finally:
         for weight, before in kept:
             weight.copy_(before)
 
 
-def _placed(model: torch.nn.Module) -> Iterator[tuple[torch.nn.Parameter, Place]]:
+def _in_blocks(model: torch.nn.Module) -> Iterator[tuple[torch.nn.Parameter, int, Place]]:
+    """The plain projections of decoder blocks; those of experts are left out."""
     for name, parameter in model.named_parameters():
         place = place_of(name)
-        if place is not None and parameter.is_floating_point():
-            yield parameter, place
-
-
-def _config(model: torch.nn.Module) -> Any:
-    return model.config.get_text_config()  # type: ignore[operator, union-attr]  # torch types attributes loosely
+        if place is not None and place.layer is not None and place.expert is None and parameter.is_floating_point():
+            yield parameter, place.layer, place
