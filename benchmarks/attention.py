@@ -23,6 +23,7 @@ from hubaudit.load import load_model
 from hubaudit.load.swap import projection_shapes
 from hubaudit.report.plots.attention import attention_heatmaps
 from hubaudit.report.plots.style import png
+from hubaudit.stats.sensitivity import FIGURES
 from hubaudit.tasks import load_task, tokenize_task
 from hubaudit.tasks.vocabulary import load_tokenizer
 
@@ -34,8 +35,8 @@ def main() -> None:
     options = parser.parse_args()
     base = resolve_base(str(demo_base()))
     tokenizer = load_tokenizer(base.path)
-    tasks = [load_task(name, limit=options.limit, seed=0) for name in ("builtin",)]
-    plan = gold_plan([tokenize_task(task, tokenizer, max_length=2048) for task in tasks], batch_tokens=1024)
+    task = load_task("builtin", limit=options.limit, seed=0)
+    plan = gold_plan([tokenize_task(task, tokenizer, max_length=2048)], batch_tokens=1024)
     model = load_model(base)
     blocks, rows = [], {}
     for spec in ("rtn:4", "bnb:nf4"):
@@ -64,8 +65,7 @@ def main() -> None:
 def _figures(block: Any) -> dict[str, Any]:
     found = block.model_dump(mode="json")
     per_block = [
-        {"layer": row["layer"], "projection": row["projection"]}
-        | {name: row[name]["value"] for name in ("attention_kl", "one_minus_omega", "kl")}
+        {"layer": row["layer"], "projection": row["projection"]} | {name: row[name]["value"] for name in FIGURES}
         for row in found["rows"]
     ]
     return {"overall": found["overall"], "ratio": found["ratio"], "blocks": per_block}

@@ -13,6 +13,7 @@ from rich.console import Console
 from hubaudit.cli_agree import agree_command
 from hubaudit.cli_attention import attention_command
 from hubaudit.cli_diff import diff_command
+from hubaudit.cli_each_variant import VARIANTS_FAILED
 from hubaudit.cli_metrics import metrics_app
 from hubaudit.cli_publish import publish_command
 from hubaudit.cli_space import space_app
@@ -32,7 +33,6 @@ __all__ = ["app", "main"]
 
 INTERRUPTED = 130
 GATE_FIRED = 1
-VARIANTS_FAILED = 4
 
 app = typer.Typer(
     name="hubaudit",

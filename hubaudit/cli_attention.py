@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hubaudit.errors import HubAuditError, InputError
+from hubaudit.cli_each_variant import check_plot, each_variant, finish
 from hubaudit.terminal_progress import listener
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["attention_command"]
 
-VARIANTS_FAILED = 4
-_FIGURES = ("attention_kl", "one_minus_omega", "kl")
 _BATCH_TOKENS = 1024
 
 
@@ -41,45 +38,33 @@ def attention_command(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table; errors still appear.")] = False,
 ) -> None:
     """Swap q, k, v and o of a variant into its base, one at a time: attention, features and logits."""
-    if plot is not None and plot.suffix.lower() != ".png":
-        raise InputError(f"--plot must name a .png file, but got {str(plot)!r}")
+    check_plot(plot)
     from hubaudit.attention import compare_attention, gold_plan
     from hubaudit.hub import resolve_base, resolve_variant
-    from hubaudit.report.text import clean
-    from hubaudit.tasks import load_task, tokenize_task
+    from hubaudit.load.structure import text_config
+    from hubaudit.tasks import load_task, max_length, tokenize_task
     from hubaudit.tasks.vocabulary import load_tokenizer
 
     names = [name.strip() for name in tasks.split(",") if name.strip()]
-    found: dict[str, AttentionSensitivity] = {}
-    failures: list[HubAuditError] = []
     with listener(quiet=quiet) as progress:
         source = resolve_base(base, progress=progress)
         tokenizer = load_tokenizer(source.path)
         read = [load_task(name, limit=limit, seed=seed) for name in names]
         model = _loaded(source, dtype, device, progress)
-        longest = int(getattr(model.model.config.get_text_config(), "max_position_embeddings", None) or 2**20)  # type: ignore[operator, union-attr]
+        longest = max_length(text_config(model.model))
         plan = gold_plan(
             [tokenize_task(task, tokenizer, max_length=longest) for task in read], batch_tokens=_BATCH_TOKENS
         )
-        for spec in variants:
-            try:
-                variant = resolve_variant(spec, source, progress=progress)
-                found[spec] = compare_attention(model, variant, plan, progress=progress)
-            except HubAuditError as exc:
-                failures.append(exc)
+        found, failures = each_variant(
+            variants,
+            lambda spec: compare_attention(
+                model, resolve_variant(spec, source, progress=progress), plan, progress=progress
+            ),
+        )
         model.close()
     if plot is not None and found:
         _draw(found, plot)
-    if as_json:
-        blocks = {spec: block.model_dump(mode="json") for spec, block in found.items()}
-        typer.echo(json.dumps(blocks, indent=1, allow_nan=False))
-    elif not quiet:
-        for spec, block in found.items():
-            _print(spec, block, Console())
-    for failure in failures:
-        typer.echo(clean(f"error: {failure}"), err=True)
-    if failures:
-        raise typer.Exit(VARIANTS_FAILED if found else failures[0].exit_code)
+    finish(found, failures, _print, as_json=as_json, quiet=quiet)
 
 
 def _loaded(source: ModelSource, dtype: str, device: str, progress: Progress) -> LoadedModel:
@@ -103,15 +88,15 @@ def _draw(found: dict[str, AttentionSensitivity], plot: Path) -> None:
 
 
 def _print(spec: str, block: AttentionSensitivity, console: Console) -> None:
+    from hubaudit.report.attention_block import FIGURE_LABELS
     from hubaudit.report.text import clean, number, short_labels
 
-    heads = ("KL of attention", "1 - Omega", "KL of logits")
-    table = Table("swapped, all blocks", *heads, title=clean(short_labels([spec])[0]))
+    table = Table("swapped, all blocks", *FIGURE_LABELS.values(), title=clean(short_labels([spec])[0]))
     for row in block.overall:
-        table.add_row(row.projection, *(Text(_shown(getattr(row, name))) for name in _FIGURES))
+        table.add_row(row.projection, *(Text(_shown(getattr(row, name))) for name in FIGURE_LABELS))
     if block.ratio:
         table.add_section()
-        table.add_row("(q + k) / (v + o)", *(Text(_shown(block.ratio[name])) for name in _FIGURES))
+        table.add_row("(q + k) / (v + o)", *(Text(_shown(block.ratio[name])) for name in FIGURE_LABELS))
     console.print(table)
     worst = max(block.rows, key=lambda row: row.kl.value or 0.0)
     console.print(

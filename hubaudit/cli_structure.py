@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hubaudit.errors import HubAuditError, InputError
+from hubaudit.cli_each_variant import check_plot, each_variant, finish
 from hubaudit.terminal_progress import listener
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["structure_command"]
 
-VARIANTS_FAILED = 4
 _FIGURES = ("relative_error", "sqnr_db", "max_error", "wasserstein", "kl")
 
 
@@ -31,33 +29,19 @@ def structure_command(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table; errors still appear.")] = False,
 ) -> None:
     """Compare weights tensor by tensor: errors, noise ratio and distributions by layer and projection."""
-    if plot is not None and plot.suffix.lower() != ".png":
-        raise InputError(f"--plot must name a .png file, but got {str(plot)!r}")
+    check_plot(plot)
     from hubaudit.hub import resolve_base, resolve_variant
-    from hubaudit.report.text import clean
     from hubaudit.structure import compare_structure
 
-    found: dict[str, Structure] = {}
-    failures: list[HubAuditError] = []
     with listener(quiet=quiet) as progress:
         source = resolve_base(base, progress=progress)
-        for spec in variants:
-            try:
-                found[spec] = compare_structure(source, resolve_variant(spec, source, progress=progress), progress)
-            except HubAuditError as exc:
-                failures.append(exc)
+        found, failures = each_variant(
+            variants,
+            lambda spec: compare_structure(source, resolve_variant(spec, source, progress=progress), progress),
+        )
     if plot is not None:
         _draw(found, plot)
-    if as_json:
-        blocks = {spec: block.model_dump(mode="json") for spec, block in found.items()}
-        typer.echo(json.dumps(blocks, indent=1, allow_nan=False))
-    elif not quiet:
-        for spec, block in found.items():
-            _print(spec, block, Console())
-    for failure in failures:
-        typer.echo(clean(f"error: {failure}"), err=True)
-    if failures:
-        raise typer.Exit(VARIANTS_FAILED if found else failures[0].exit_code)
+    finish(found, failures, _print, as_json=as_json, quiet=quiet)
 
 
 def _draw(found: dict[str, Structure], plot: Path) -> None:

@@ -47,6 +47,7 @@ from hubaudit.tasks import (
     Task,
     load_contrast,
     load_task,
+    max_length,
     tokenize_contrast,
     tokenize_task,
 )
@@ -216,9 +217,9 @@ class Pipeline:
         context: BaseContext,
     ) -> Plan:
         config = context.config.get_text_config()
-        max_length = int(getattr(config, "max_position_embeddings", None) or 2**20)
-        tokenized = [tokenize_task(task, tokenizer, max_length=max_length) for task in tasks]
-        prompts = tokenize_contrast(contrast, tokenizer, max_length=max_length) if contrast else ()
+        longest = max_length(config)
+        tokenized = [tokenize_task(task, tokenizer, max_length=longest) for task in tasks]
+        prompts = tokenize_contrast(contrast, tokenizer, max_length=longest) if contrast else ()
         if contrast and not tokenizer.chat_template:
             text = "the base has no chat template; the contrast prompts were used as they are"
             self.findings.append(Finding(id="no_chat_template", severity="notice", text=text))

@@ -7,7 +7,10 @@ from pydantic import Field
 from hubaudit.report.block import Block
 from hubaudit.stats.shape_drift import Estimate
 
-__all__ = ["AttentionSensitivity", "SwapEffect"]
+__all__ = ["FIGURE_LABELS", "AttentionSensitivity", "SwapEffect"]
+
+FIGURE_LABELS = {"attention_kl": "KL of attention", "one_minus_omega": "1 - Omega", "kl": "KL of logits"}
+"""What tables and plots call the figures of a swap."""
 
 
 class SwapEffect(Block):

@@ -3,7 +3,14 @@
 from hubaudit.tasks.contrast import ContrastSet, load_contrast
 from hubaudit.tasks.items import Item, Task, TaskKind
 from hubaudit.tasks.read import TASK_NAMES, load_task
-from hubaudit.tasks.tokens import ScoredOption, TokenizedItem, TokenizedTask, tokenize_contrast, tokenize_task
+from hubaudit.tasks.tokens import (
+    ScoredOption,
+    TokenizedItem,
+    TokenizedTask,
+    max_length,
+    tokenize_contrast,
+    tokenize_task,
+)
 
 __all__ = [
     "TASK_NAMES",
@@ -16,6 +23,7 @@ __all__ = [
     "TokenizedTask",
     "load_contrast",
     "load_task",
+    "max_length",
     "tokenize_contrast",
     "tokenize_task",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hubaudit.errors import InputError
 from hubaudit.tasks.items import Task, TaskKind
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from hubaudit.tasks.contrast import ContrastSet
 
-__all__ = ["ScoredOption", "TokenizedItem", "TokenizedTask", "tokenize_contrast", "tokenize_task"]
+__all__ = ["ScoredOption", "TokenizedItem", "TokenizedTask", "max_length", "tokenize_contrast", "tokenize_task"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +59,11 @@ class TokenizedTask:
     def n_gold_tokens(self) -> int:
         """Rows of the feature matrix: tokens of all gold options."""
         return sum(len(item.options[item.gold].target_ids) for item in self.items)
+
+
+def max_length(config: Any) -> int:
+    """Positions that a model has, by its text configuration; a million where that does not say."""
+    return int(getattr(config, "max_position_embeddings", None) or 2**20)
 
 
 def tokenize_task(task: Task, tokenizer: PreTrainedTokenizerBase, *, max_length: int) -> TokenizedTask:

@@ -6,12 +6,11 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from hubaudit.report.attention_block import AttentionSensitivity
+from hubaudit.report.attention_block import FIGURE_LABELS, AttentionSensitivity
 from hubaudit.report.plots.style import figure, label, style, tidy
 
 __all__ = ["attention_heatmaps"]
 
-_FIGURES = {"attention_kl": "KL of attention", "one_minus_omega": "1 - Omega", "kl": "KL of logits"}
 _ROW_HEIGHT = 0.13
 
 
@@ -25,10 +24,10 @@ def attention_heatmaps(blocks: list[tuple[str, AttentionSensitivity]], width: fl
     n_layers = max((row.layer or 0 for _, block in blocks for row in block.rows), default=0) + 1
     with style():
         made = figure(width, (max(1.6, _ROW_HEIGHT * n_layers) + 0.9) * len(blocks))
-        axes = made.subplots(len(blocks), len(_FIGURES), squeeze=False)
+        axes = made.subplots(len(blocks), len(FIGURE_LABELS), squeeze=False)
         for line, (title, block) in zip(axes, blocks, strict=True):
             names = list(dict.fromkeys(row.projection for row in block.overall))
-            for panel, (name, text) in zip(line, _FIGURES.items(), strict=True):
+            for panel, (name, text) in zip(line, FIGURE_LABELS.items(), strict=True):
                 grid = np.full((n_layers, len(names)), np.nan)
                 for row in block.rows:
                     if row.layer is not None and (value := getattr(row, name).value):
