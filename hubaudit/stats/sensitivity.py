@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hubaudit.stats.arrays import Float64
-from hubaudit.stats.shape_drift import Estimate, half_width
+from hubaudit.stats.shape_drift import Estimate, jackknife
 
 __all__ = ["FIGURES", "SwapSums", "estimate_figure", "sensitivity_ratio"]
 
@@ -81,13 +81,8 @@ def _estimate(upper: Sequence[SwapSums], lower: Sequence[SwapSums], name: str) -
     value = float(figure(one_out=False))
     if not math.isfinite(value):
         return Estimate(None, None, None, n, "the projections of the denominator change nothing")
-    if n < 2:
-        return Estimate(value, None, None, n, "an interval needs two items")
-    without = figure(one_out=True)
-    if not (value > 0 and np.isfinite(without).all() and (without > 0).all()):
-        return Estimate(value, None, None, n, "nothing changed in all items or in all but one")
-    half = half_width(np.log(without))
-    return Estimate(value, value * math.exp(-half), value * math.exp(half), n)
+    degenerate = "nothing changed in all items or in all but one"
+    return jackknife(value, figure(one_out=True), np.log, np.exp, unit="items", degenerate=degenerate)
 
 
 def _value(sums: SwapSums, name: str, one_out: bool) -> Float64:

@@ -18,7 +18,7 @@ __all__ = [
     "estimate_forgetting",
     "estimate_shape_drift",
     "estimate_shape_share",
-    "half_width",
+    "jackknife",
     "mean_of",
 ]
 
@@ -76,7 +76,7 @@ def estimate_shape_drift(sums: SequenceSums) -> Estimate:
     Source:
         PRISM, Eq. (3) and appendix H; Miller (1974) for the jackknife.
     """
-    return _jackknife(sums, _drift, np.log, np.exp, "the features have not moved")
+    return _of_sums(sums, _drift, np.log, np.exp, "the features have not moved")
 
 
 def estimate_shape_share(sums: SequenceSums) -> Estimate:
@@ -87,7 +87,7 @@ def estimate_shape_share(sums: SequenceSums) -> Estimate:
     Source:
         PRISM, Eq. (7) and appendix H, condition (ii).
     """
-    return _jackknife(sums, _share, special.logit, special.expit, "all or none of the drift is shape")
+    return _of_sums(sums, _share, special.logit, special.expit, "all or none of the drift is shape")
 
 
 def estimate_forgetting(loss_base: Float64, loss_now: Float64, tokens: Float64) -> Estimate:
@@ -110,7 +110,7 @@ def estimate_forgetting(loss_base: Float64, loss_now: Float64, tokens: Float64) 
     if len(counts) < 2:
         return Estimate(value, None, None, 1, "an interval needs two sequences")
     without = (difference.sum() - difference) / (counts.sum() - counts)
-    half = half_width(without)
+    half = _half_width(without)
     return Estimate(value, value - half, value + half, len(counts))
 
 
@@ -155,7 +155,7 @@ def _share(base: Float64, now: Float64, inner: Float64, tokens: Float64) -> Floa
         return shape / (scale + shape)
 
 
-def _jackknife(
+def _of_sums(
     sums: SequenceSums,
     figure: Callable[..., Float64],
     there: Callable[[Float64], Float64],
@@ -163,23 +163,45 @@ def _jackknife(
     degenerate: str,
 ) -> Estimate:
     parts = [sums.base, sums.now, sums.inner, sums.tokens]
-    n = len(sums.tokens)
     value = float(figure(*(part.sum() for part in parts)))
     if math.isnan(value):
-        return Estimate(None, None, None, n, degenerate)
-    if n < 2:
-        return Estimate(value, None, None, n, "an interval needs two sequences")
+        return Estimate(None, None, None, len(sums.tokens), degenerate)
     with np.errstate(divide="ignore", invalid="ignore"):
-        centre = float(there(np.array(value)))
-        without = there(figure(*(part.sum() - part for part in parts)))
-    if not (math.isfinite(centre) and np.isfinite(without).all()):
+        without = figure(*(part.sum() - part for part in parts))
+    return jackknife(value, without, there, back, unit="sequences", degenerate=degenerate)
+
+
+def jackknife(
+    value: float,
+    without: Float64,
+    there: Callable[[Float64], Float64],
+    back: Callable[[float], float],
+    *,
+    unit: str,
+    degenerate: str,
+) -> Estimate:
+    """A figure with its 95 % jackknife interval with Student's t, on another scale.
+
+    Args:
+        value: The figure over all units.
+        without: The figure without each unit, (units,).
+        there: To the scale of the interval, such as the logarithm.
+        back: From it.
+        unit: What the units are, in the plural.
+        degenerate: The reason where the figure, or one without a unit, is not finite on that scale.
+    """
+    n = len(without)
+    if n < 2:
+        return Estimate(value, None, None, n, f"an interval needs two {unit}")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centre, moved = float(there(np.array(value))), there(without)
+    if not (math.isfinite(centre) and np.isfinite(moved).all()):
         return Estimate(value, None, None, n, degenerate)
-    half = half_width(without)
+    half = _half_width(moved)
     return Estimate(value, float(back(centre - half)), float(back(centre + half)), n)
 
 
-def half_width(without: Float64) -> float:
-    """Half of a 95 % jackknife interval with Student's t, from the figure without each unit, (units,)."""
+def _half_width(without: Float64) -> float:
     n = len(without)
     error = math.sqrt((n - 1) / n * float(np.square(without - without.mean()).sum()))
     return float(stats.t.ppf(_LEVEL, n - 1)) * error
