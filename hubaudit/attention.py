@@ -76,7 +76,7 @@ def compare_attention(
     progress = progress or Silent()
     if not plan.sequences:
         raise InputError("expected at least one item, got none; name a task with --tasks")
-    notes = [note for note in [show_attention(model)] if note]
+    show_attention(model)
     own = projection_shapes(model.model, PARTS)
     if not own:
         raise VariantError(
@@ -114,7 +114,7 @@ def compare_attention(
         rows=[_effect(*key, entry) for key, entry in zip(keys, sums[len(parts) :], strict=True)],
         ratio={name: sensitivity_ratio(upper, lower, name) for name in FIGURES} if upper and lower else {},
         not_swapped=reasons,
-        notes=notes,
+        notes=list(model.notes),
     )
 
 

@@ -34,21 +34,18 @@ class _Pass:
     """(positions, d) at the scored positions."""
 
 
-def show_attention(model: LoadedModel) -> str | None:
-    """Switch to an attention that returns its weights.
+def show_attention(model: LoadedModel) -> None:
+    """Switch to an attention that returns its weights, and say so in the model's notes.
 
     Args:
         model: Is changed.
-
-    Returns:
-        A sentence about the switch; None where the model computed so already.
 
     Raises:
         VariantError: If it cannot be switched.
     """
     before = getattr(text_config(model.model), "_attn_implementation", None)
     if before == IMPLEMENTATION:
-        return None
+        return
     try:
         model.model.set_attn_implementation(IMPLEMENTATION)  # type: ignore[operator]
     except (AttributeError, ValueError, ImportError) as exc:
@@ -56,7 +53,7 @@ def show_attention(model: LoadedModel) -> str | None:
             f"{model.source.spec}: attention weights need the attention implementation {IMPLEMENTATION}, to which this "
             f"architecture cannot be switched from {before}; audit it without attention"
         ) from exc
-    return f"Attention ran as {IMPLEMENTATION}: {before} computes no attention weights."
+    model.notes.append(f"Attention ran as {IMPLEMENTATION}: {before} computes no attention weights.")
 
 
 @torch.inference_mode()

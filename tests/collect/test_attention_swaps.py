@@ -111,6 +111,13 @@ def test_control_is_exactly_zero_and_the_base_is_left_as_it_was(tmp_path: Path) 
     assert {row.projection for row in found.overall} == set(PARTS)
 
 
+def test_every_variant_is_told_how_attention_ran(tmp_path: Path) -> None:
+    _, _, source, other = pair(tmp_path)
+    model, plan = opened(source), gold_plan([task()], batch_tokens=64)
+    first, second = (compare_attention(model, other, plan) for _ in range(2))
+    assert first.notes == second.notes == ["Attention ran as eager: sdpa computes no attention weights."]
+
+
 def test_v_and_o_leave_the_attention_of_the_last_block(tmp_path: Path) -> None:
     _, _, source, other = pair(tmp_path)
     found = compare_attention(opened(source), other, gold_plan([task()], batch_tokens=64))
